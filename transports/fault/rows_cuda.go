@@ -1,0 +1,6 @@
+package fault
+
+// Codes of CUDA, NVML and peer access.
+const ()
+
+var cudaRows = []Row{}

@@ -1,0 +1,6 @@
+package fault
+
+// Codes of the RDMA verbs drivers.
+const ()
+
+var verbsRows = []Row{}
