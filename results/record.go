@@ -207,11 +207,12 @@ type Latency struct {
 	P50LowSeconds    *float64  `json:"p50_low_seconds,omitempty"` // bounds of the median of the rounds' medians
 	P50HighSeconds   *float64  `json:"p50_high_seconds,omitempty"`
 	Confidence       *float64  `json:"confidence,omitempty"`
-	RoundsP50Seconds []float64 `json:"rounds_p50_seconds"`        // median of each round, in their order
-	Distribution     string    `json:"distribution,omitempty"`    // HdrHistogram V2, base64; counts nanoseconds
-	RelativeError    *float64  `json:"relative_error,omitempty"`  // of the distribution's buckets
-	PercentileRule   string    `json:"percentile_rule,omitempty"` // how a rank was chosen
-	LargestSeconds   []float64 `json:"largest_seconds,omitempty"` // the largest samples, exact, largest first
+	RoundsP50Seconds []float64 `json:"rounds_p50_seconds"`                  // median of each round, in their order
+	Distribution     string    `json:"distribution,omitempty"`              // HdrHistogram V2, base64
+	DistributionUnit *float64  `json:"distribution_unit_seconds,omitempty"` // seconds of one unit of the distribution's values; absent is 1e-9
+	RelativeError    *float64  `json:"relative_error,omitempty"`            // of the distribution's buckets
+	PercentileRule   string    `json:"percentile_rule,omitempty"`           // how a rank was chosen
+	LargestSeconds   []float64 `json:"largest_seconds,omitempty"`           // the largest samples, exact, largest first
 }
 
 // Cold holds the costs that are paid once, outside every clock of a round.
