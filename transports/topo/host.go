@@ -41,7 +41,7 @@ type Process struct {
 	CapBnd      *uint64 `json:"cap_bnd,omitempty"`
 	MemlockSoft *Limit  `json:"memlock_soft,omitempty"`
 	MemlockHard *Limit  `json:"memlock_hard,omitempty"`
-	NoFileSoft  *Limit  `json:"nofile_soft,omitempty"` // a count, not bytes
+	NoFile      *uint64 `json:"nofile,omitempty"` // soft limit of open files; nil for none or not known
 }
 
 // Bits of a capability mask, from include/uapi/linux/capability.h.
