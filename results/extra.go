@@ -97,12 +97,14 @@ func (f *Footer) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// decode reads a record into one of the plain types, and what it has no field for into extra.
 func decode(b []byte, into any, extra *Extra) error {
 	if err := json.Unmarshal(b, into); err != nil {
 		return err
 	}
 	found := Extra{}
-	collect(b, reflect.TypeOf(into).Elem(), "", found)
+	s := scanner{b: b, found: found}
+	s.value(shapes[reflect.TypeOf(into).Elem()], "")
 	delete(found, "/record")
 	if len(found) > 0 {
 		*extra = found
@@ -110,58 +112,7 @@ func decode(b []byte, into any, extra *Extra) error {
 	return nil
 }
 
-// collect walks the value beside the type and notes each key that the type has no field for.
-func collect(b []byte, t reflect.Type, at string, found Extra) {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch t.Kind() {
-	case reflect.Slice:
-		elem := t.Elem()
-		for elem.Kind() == reflect.Pointer {
-			elem = elem.Elem()
-		}
-		if elem.Kind() != reflect.Struct {
-			return // numbers, strings, raw JSON
-		}
-		var list []json.RawMessage
-		if json.Unmarshal(b, &list) != nil {
-			return
-		}
-		for i, v := range list {
-			collect(v, elem, at+"/"+strconv.Itoa(i), found)
-		}
-	case reflect.Struct:
-		if reflect.PointerTo(t).Implements(textUnmarshaler) {
-			return // time.Time
-		}
-		var object map[string]json.RawMessage
-		if json.Unmarshal(b, &object) != nil {
-			return
-		}
-		fields := map[string]reflect.Type{}
-		for i := range t.NumField() {
-			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-			if name != "-" && name != "" {
-				fields[name] = t.Field(i).Type
-			}
-		}
-		for key, v := range object {
-			where := at + "/" + pointerEscape.Replace(key)
-			if ft, known := fields[key]; known {
-				collect(v, ft, where, found)
-			} else {
-				found[where] = bytes.Clone(v)
-			}
-		}
-	}
-}
-
-var (
-	textUnmarshaler = reflect.TypeFor[interface{ UnmarshalText([]byte) error }]()
-	pointerEscape   = strings.NewReplacer("~", "~0", "/", "~1")
-	pointerUnescape = strings.NewReplacer("~1", "/", "~0", "~")
-)
+var pointerEscape, pointerUnescape = strings.NewReplacer("~", "~0", "/", "~1"), strings.NewReplacer("~1", "/", "~0", "~")
 
 // encode writes the record; where there is an extra it is put back at its place. An extra whose
 // parent is gone (a pointer cleared since) is left out.

@@ -47,6 +47,15 @@ func Median(values []float64, confidence float64) (Interval, error) {
 	return out, nil
 }
 
+// Center returns the median alone, for samples too many for an interval to be asked for. The values are not changed. No
+// values, or one that is NaN or infinite, is an error.
+func Center(values []float64) (float64, error) {
+	if err := check(values); err != nil {
+		return 0, err
+	}
+	return median(values), nil
+}
+
 // Spread is the larger distance of a bound from the median, as a part of the median. ok is false where
 // a bound is absent or the median is 0.
 func (i Interval) Spread() (spread float64, ok bool) {
