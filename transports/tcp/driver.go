@@ -1,0 +1,126 @@
+package tcp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"hopbench/transports"
+	"hopbench/transports/fault"
+	"hopbench/transports/mem"
+)
+
+// Name is the driver's name.
+const Name = "tcp"
+
+type driver struct{}
+
+// New returns the TCP driver.
+func New() transports.Driver { return driver{} }
+
+func (driver) Name() string                   { return Name }
+func (driver) Settings() []transports.Setting { return settings }
+func (driver) Checks() []transports.Check     { return checks() }
+
+// Probe makes a socket and throws it away.
+func (driver) Probe(context.Context) error {
+	fd, err := newSocket(unix.AF_INET, sockSettings{})
+	if errors.Is(err, unix.EAFNOSUPPORT) {
+		fd, err = newSocket(unix.AF_INET6, sockSettings{})
+	}
+	if err != nil {
+		return &fault.Error{Code: fault.TCPUnavailable, Op: "make a TCP socket", Err: err}
+	}
+	return unix.Close(fd)
+}
+
+func (d driver) Open(ctx context.Context, o transports.Options) (transports.Transport, error) {
+	s, err := readSettings(o)
+	if err != nil {
+		return nil, err
+	}
+	if o.Device != "" {
+		addr, err := addressOf(o.Device)
+		if err != nil {
+			return nil, &fault.Error{Code: fault.TCPBind, Op: "choose the device", Device: o.Device, Err: err}
+		}
+		o.Bind = addr
+	}
+	if err := d.Probe(ctx); err != nil {
+		return nil, err
+	}
+	return &transport{settings: s, bind: o.Bind, announce: o.Announce}, nil
+}
+
+// transport is the open driver of one side. It holds no descriptor itself: endpoints do.
+type transport struct {
+	settings sockSettings
+	bind     netip.Addr
+	announce string
+
+	mu        sync.Mutex
+	regions   int
+	endpoints int
+	closed    bool
+}
+
+func (t *transport) Caps() transports.Caps {
+	kinds := []mem.Kind{mem.Host, mem.Pinned}
+	return transports.Caps{
+		Stream: transports.Ops(), PingPong: []transports.Op{transports.Write, transports.Send}, Notify: true,
+		Local: kinds, Remote: kinds, MaxStreams: 1024, CrossHost: true, Batch: true,
+	}
+}
+
+func (t *transport) Register(b mem.Buffer) (transports.Region, error) {
+	if b.Bytes() == nil {
+		return nil, fault.New(fault.MemoryKind, "register memory", "", "TCP reaches %s memory only through staging", b.Facts().Kind)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return nil, fault.New(fault.TCPUnavailable, "register memory", "", "the transport is closed")
+	}
+	t.regions++
+	return &region{t: t, buffer: b}, nil
+}
+
+func (t *transport) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.regions > 0 || t.endpoints > 0 {
+		return fmt.Errorf("tcp: %d regions and %d endpoints are still open", t.regions, t.endpoints)
+	}
+	t.closed = true
+	return nil
+}
+
+// region is memory that frames may name. Sockets need no registration; the key is the region's size, for the record.
+type region struct {
+	t      *transport
+	buffer mem.Buffer
+	users  int
+	closed bool
+}
+
+func (r *region) Buffer() mem.Buffer { return r.buffer }
+
+func (r *region) Key() []byte { return binary.LittleEndian.AppendUint64(nil, r.buffer.Len()) }
+
+func (r *region) Close() error {
+	r.t.mu.Lock()
+	defer r.t.mu.Unlock()
+	if r.users > 0 {
+		return fmt.Errorf("tcp: %d endpoints still use the region", r.users)
+	}
+	if !r.closed {
+		r.closed = true
+		r.t.regions--
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package tcp
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"hopbench/transports"
+	"hopbench/transports/fault"
+	"hopbench/transports/internal/threads"
+)
+
+// address is what the passive side tells the active one: where it listens and the nonce that opens a data connection.
+type address struct {
+	Listen []string `json:"listen,omitempty"` // host:port, in the order in which to try them
+	Nonce  []byte   `json:"nonce"`
+}
+
+const maxAddress = 64 << 10
+
+// endpoint is one side of one or more data connections.
+type endpoint struct {
+	t        *transport
+	region   *region
+	options  transports.EndpointOptions
+	nonce    []byte
+	listener int // -1 where there is none
+	listen   []string
+	conns    []*conn
+	remote   uint64 // bytes of the peer's region
+
+	mu     sync.Mutex // loops run one after the other
+	closed bool
+}
+
+func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoint, error) {
+	r, ok := o.Region.(*region)
+	if !ok || r.t != t {
+		return nil, fmt.Errorf("tcp: the region belongs to another transport")
+	}
+	if o.Streams < 1 || o.Streams > t.Caps().MaxStreams {
+		return nil, fault.New(fault.CapabilityGap, "make an endpoint", "", "%d streams; 1 to %d are possible", o.Streams, t.Caps().MaxStreams)
+	}
+	if o.StallSeconds <= 0 {
+		o.StallSeconds = 5
+	}
+	e := &endpoint{t: t, region: r, options: o, nonce: make([]byte, nonceLen), listener: -1}
+	if _, err := rand.Read(e.nonce); err != nil {
+		return nil, fmt.Errorf("tcp: make a nonce: %w", err)
+	}
+	if o.Passive {
+		bind := t.bind
+		if !bind.IsValid() {
+			bind = netip.IPv6Unspecified()
+		}
+		fd, at, err := listen(netip.AddrPortFrom(bind, t.settings.dataPort), o.Streams+8, t.settings)
+		if errors.Is(err, unix.EAFNOSUPPORT) && !t.bind.IsValid() {
+			fd, at, err = listen(netip.AddrPortFrom(netip.IPv4Unspecified(), t.settings.dataPort), o.Streams+8, t.settings)
+		}
+		if err != nil {
+			return nil, bindError(netip.AddrPortFrom(bind, t.settings.dataPort), err)
+		}
+		e.listener = fd
+		if e.listen, err = announced(at, t.announce); err != nil {
+			unix.Close(fd)
+			return nil, &fault.Error{Code: fault.TCPBind, Op: "find the address to announce", Device: at.String(), Err: err}
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.endpoints++
+	r.users++
+	return e, nil
+}
+
+func bindError(at netip.AddrPort, err error) error {
+	if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EADDRINUSE) || errors.Is(err, unix.EACCES) {
+		return &fault.Error{Code: fault.TCPBind, Op: "listen for data", Device: at.String(), Err: err}
+	}
+	return &fault.Error{Code: fault.TCPUnavailable, Op: "listen for data", Device: at.String(), Err: err}
+}
+
+func (e *endpoint) Address() []byte {
+	b, _ := json.Marshal(address{Listen: e.listen, Nonce: e.nonce}) // strings and bytes: cannot fail
+	return b
+}
+
+func (e *endpoint) Connect(ctx context.Context, r transports.Remote) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.conns) > 0 || e.closed {
+		return fmt.Errorf("tcp: the endpoint was connected or closed before")
+	}
+	var peer address
+	if len(r.Address) > maxAddress {
+		return fault.New(fault.TCPProtocol, "read the peer's data address", "", "it has %d bytes", len(r.Address))
+	}
+	if err := json.Unmarshal(r.Address, &peer); err != nil {
+		return &fault.Error{Code: fault.TCPProtocol, Op: "read the peer's data address", Err: err}
+	}
+	e.remote = r.RegionBytes
+	var fds []int
+	var err error
+	if e.options.Passive {
+		fds, err = accept(ctx, e.listener, e.nonce, e.options.Streams, e.listen)
+		unix.Close(e.listener)
+		e.listener = -1
+	} else {
+		fds, err = dialAll(ctx, peer, e.options.Streams, e.t.bind, e.t.settings)
+	}
+	if err != nil {
+		return err
+	}
+	for _, fd := range fds {
+		if err == nil {
+			err = forLoops(fd)
+		}
+		name := "an unknown address"
+		if sa, perr := unix.Getpeername(fd); perr == nil {
+			name = fromSockaddr(sa).String()
+		}
+		e.conns = append(e.conns, newConn(fd, name, e.region.buffer.Bytes(), e.t.settings))
+	}
+	if err != nil {
+		return &fault.Error{Code: fault.TCPUnavailable, Op: "set up the data connections", Err: err}
+	}
+	return nil
+}
+
+func (e *endpoint) Stream(l *transports.Loop) error {
+	return e.run(l, "stream", func(c *conn, s int) error {
+		if l.Op == transports.Read {
+			return c.pull(l, &l.Lists[s], stamps(l, s))
+		}
+		return c.stream(l, &l.Lists[s], stamps(l, s))
+	})
+}
+
+func (e *endpoint) PingPong(l *transports.Loop) error {
+	if l.Op == transports.Read {
+		return fault.New(fault.CapabilityGap, "run a ping-pong", "", "a read has no answer: its latency is post to completion, a stream of depth 1")
+	}
+	return e.run(l, "ping-pong", func(c *conn, s int) error { return c.pingpong(l, &l.Lists[s], stamps(l, s)) })
+}
+
+func (e *endpoint) Serve(l *transports.Loop) error {
+	return e.run(l, "serve", func(c *conn, s int) error { return c.serve(l, &l.Lists[s]) })
+}
+
+// stamps is the record of a stream, or a throw-away one for loops that record nothing.
+func stamps(l *transports.Loop, s int) *transports.Stamps {
+	if len(l.Stamps) == 0 {
+		return new(transports.Stamps)
+	}
+	return &l.Stamps[s]
+}
+
+// run checks a loop once and runs body on each of its streams.
+func (e *endpoint) run(l *transports.Loop, what string, body func(*conn, int) error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.check(l, what); err != nil {
+		return err
+	}
+	n := len(l.Lists)
+	// Spinning takes a CPU from whoever it waits for once there are more streams than CPUs to spin on.
+	spin := n <= max(1, len(l.CPUs)) || n <= len(threads.Allowed())/2
+	stall := int64(e.options.StallSeconds * 1e9)
+	return threads.Run(n, l.CPUs, func(s int) error {
+		c := e.conns[s]
+		if c.broken != nil {
+			return fmt.Errorf("tcp: the connection failed before: %w", c.broken)
+		}
+		c.begin(l, stall, spin)
+		err := body(c, s)
+		if err != nil {
+			c.broken = err
+			unix.Shutdown(c.fd, unix.SHUT_RDWR) // the other side shall not wait for its limit
+		}
+		return err
+	})
+}
+
+func (e *endpoint) check(l *transports.Loop, what string) error {
+	switch {
+	case e.closed || len(e.conns) == 0:
+		return fmt.Errorf("tcp: %s on an endpoint that is not connected", what)
+	case len(l.Lists) < 1 || len(l.Lists) > len(e.conns):
+		return fmt.Errorf("tcp: a loop of %d streams on an endpoint of %d", len(l.Lists), len(e.conns))
+	case len(l.Stamps) != 0 && len(l.Stamps) != len(l.Lists):
+		return fmt.Errorf("tcp: stamps for %d streams of %d", len(l.Stamps), len(l.Lists))
+	case what == "serve":
+		for s := range l.Lists {
+			if err := l.Lists[s].Check(e.remote, e.region.buffer.Len()); err != nil {
+				return fmt.Errorf("tcp: stream %d: %w", s, err)
+			}
+		}
+		return nil
+	case l.Depth < 1 || l.Depth > e.options.Depth:
+		return fmt.Errorf("tcp: depth %d on an endpoint made for %d", l.Depth, e.options.Depth)
+	}
+	for s := range l.Lists {
+		if err := l.Lists[s].Check(e.region.buffer.Len(), e.remote); err != nil {
+			return fmt.Errorf("tcp: stream %d: %w", s, err)
+		}
+		if what != "ping-pong" {
+			continue
+		}
+		for i, p := range l.Lists[s].Pieces {
+			if end := p.Local + p.Length; l.ReplyOffset > e.region.buffer.Len()-end {
+				return fmt.Errorf("tcp: stream %d, piece %d: the answer at %d lies outside the region", s, i, p.Local+l.ReplyOffset)
+			}
+		}
+	}
+	return nil
+}
+
+func (e *endpoint) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	var errs []error
+	if e.listener >= 0 {
+		errs = append(errs, unix.Close(e.listener))
+	}
+	for _, c := range e.conns {
+		errs = append(errs, unix.Close(c.fd))
+	}
+	e.t.mu.Lock()
+	e.t.endpoints--
+	e.region.users--
+	e.t.mu.Unlock()
+	return errors.Join(errs...)
+}
