@@ -97,6 +97,7 @@ struct op {
 	size_t n;
 	int value;
 	struct engine *first, *second; /* second may be NULL */
+	struct allocation *uses[2];    /* what must not be freed before the end */
 	double rate;
 	int corrupt;
 	CUevent event;
@@ -122,6 +123,7 @@ struct allocation {
 	int fd;
 	int sync_memops;
 	int registered; /* pinned by cuMemHostRegister: not ours to unmap */
+	int users;      /* queued copies: a free waits for them, as the driver's does */
 };
 
 struct machine {

@@ -54,6 +54,8 @@ static struct allocation *take(CUdeviceptr p, int host)
 			break;
 		}
 	pthread_mutex_unlock(&M.lock);
+	while (a && __atomic_load_n(&a->users, __ATOMIC_ACQUIRE))
+		usleep(100);
 	return a;
 }
 
@@ -232,6 +234,8 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr d, const void *h, size_t n, CUstream s
 	from = find((CUdeviceptr)(uintptr_t)h, n);
 	op.to = at(to, d);
 	op.from = h;
+	op.uses[0] = to;
+	op.uses[1] = from;
 	op.first = &to->ctx->engines[H2D];
 	op.rate = M.rate[H2D];
 	/* Pageable memory makes the call wait: that is how a forgotten pin
@@ -251,6 +255,8 @@ CUresult cuMemcpyDtoHAsync_v2(void *h, CUdeviceptr d, size_t n, CUstream s)
 	to = find((CUdeviceptr)(uintptr_t)h, n);
 	op.to = h;
 	op.from = at(from, d);
+	op.uses[0] = to;
+	op.uses[1] = from;
 	op.first = &from->ctx->engines[D2H];
 	op.rate = M.rate[D2H];
 	return queue(s, &op, !to);
@@ -258,7 +264,7 @@ CUresult cuMemcpyDtoHAsync_v2(void *h, CUdeviceptr d, size_t n, CUstream s)
 
 static CUresult between(struct allocation *to, CUdeviceptr d, struct allocation *from, CUdeviceptr f, size_t n, CUstream s)
 {
-	struct op op = { .kind = COPY, .n = n, .to = at(to, d), .from = at(from, f) };
+	struct op op = { .kind = COPY, .n = n, .to = at(to, d), .from = at(from, f), .uses = { to, from } };
 	CUcontext tc = to->ctx, fc = from->ctx;
 	unsigned either = (fc->peers & (1u << tc->physical)) | (tc->peers & (1u << fc->physical));
 
@@ -316,6 +322,7 @@ CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char v, size_t n, CUstream s)
 	if (!a || !a->ctx)
 		return INVALID_VALUE;
 	op.to = at(a, p);
+	op.uses[0] = a;
 	op.first = &a->ctx->engines[D2D];
 	op.rate = M.rate[D2D];
 	return queue(s, &op, 0);

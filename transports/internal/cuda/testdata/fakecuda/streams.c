@@ -113,6 +113,15 @@ static void run_wait(CUstream s, const struct op *op)
 	event_unref(e);
 }
 
+static void use(const struct op *op, int count)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		if (op->uses[i])
+			__atomic_add_fetch(&op->uses[i]->users, count, __ATOMIC_ACQ_REL);
+}
+
 static void *stream_thread(void *arg)
 {
 	CUstream s = arg;
@@ -133,6 +142,7 @@ static void *stream_thread(void *arg)
 		case COPY:
 		case FILL:
 			run_copy(s, op);
+			use(op, -1);
 			break;
 		case RECORD:
 			run_record(s, op);
@@ -160,6 +170,7 @@ void stream_submit(CUstream s, const struct op *op)
 	*copy = *op;
 	copy->next = NULL;
 	copy->submitted = now_ns();
+	use(copy, 1);
 	if (copy->event) {
 		pthread_mutex_lock(&copy->event->lock);
 		copy->event->refs++;
