@@ -49,7 +49,7 @@ func (r Row) Explain() string {
 }
 
 // sections are the parts of the table, one a file, in the order in which Table shows them.
-var sections = [][]Row{commonRows, tcpRows, verbsRows, cudaRows}
+var sections = [][]Row{commonRows, tcpRows, verbsRows, cudaRows, rdmaHostRows, gpuHostRows}
 
 var index = func() map[Code]Row {
 	m := make(map[Code]Row)
