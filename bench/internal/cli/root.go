@@ -1,0 +1,235 @@
+// Package cli is the command: one file a subcommand. Everything that a subcommand touches outside the module's packages comes in
+// by Env, so that tests give it their own drivers, streams and environment.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"hopbench/transports"
+	"hopbench/transports/fault"
+)
+
+// Env is the world that a command sees.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Drivers        []transports.Driver
+	Now            func() time.Time
+	Getenv         func(string) string
+	Context        context.Context // ends on SIGINT and SIGTERM
+	Terminal       bool            // standard error is a terminal: progress may be shown
+	Executable     string          // path of this program, for a second process of it; empty: none can be started
+}
+
+// System is the world of the real process.
+func System(drivers []transports.Driver) *Env {
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	executable, _ := os.Executable()
+	stat, err := os.Stderr.Stat()
+	return &Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Drivers: drivers, Now: time.Now, Getenv: os.Getenv,
+		Context: ctx, Terminal: err == nil && stat.Mode()&os.ModeCharDevice != 0, Executable: executable,
+	}
+}
+
+// exitError carries the exit status that an error ends the command with.
+type exitError struct {
+	code int
+	err  error // nil: everything was said already
+}
+
+func (e exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+func (e exitError) Unwrap() error { return e.err }
+
+// usagef is a usage error: one line, exit status 2.
+func usagef(format string, args ...any) error {
+	return exitError{2, fmt.Errorf(format, args...)}
+}
+
+// Run executes the command line and returns the exit status.
+func Run(env *Env, args []string) int {
+	if env.Context == nil {
+		env.Context = context.Background()
+	}
+	root := newRoot(env)
+	root.SetArgs(args)
+	err := root.ExecuteContext(env.Context)
+	if err == nil {
+		return 0
+	}
+	code := status(err)
+	var exit exitError
+	if !errors.As(err, &exit) || exit.err != nil {
+		fmt.Fprintf(env.Stderr, "hopbench: %v\n", err)
+		if c := fault.CodeOf(err); c != "" && code != 2 {
+			fmt.Fprintf(env.Stderr, "hopbench: `hopbench doctor --explain %s` says more\n", c)
+		}
+	}
+	return code
+}
+
+// status is the exit status of an error: what it carries, else what its class means, else 1.
+func status(err error) int {
+	var exit exitError
+	if errors.As(err, &exit) {
+		return exit.code
+	}
+	if class := fault.ClassOf(err); class != fault.Internal {
+		return class.Exit(true)
+	}
+	return 1
+}
+
+func newRoot(env *Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "hopbench",
+		Short: "Measure every hop that a KV cache can take, and what each costs in time to first token",
+		Long: `hopbench measures the paths that a KV cache can take from a prefill GPU to a decode GPU
+(NVLink, InfiniBand, RoCE, TCP with host staging) with one harness and one definition of each
+number, and says what each costs in time to first token.
+
+Start with
+  hopbench run                  every transport that this host can use, on this host
+  hopbench doctor               what is missing for the others, and what to do
+  hopbench serve                the other side, on another host`,
+		Args:          cobra.ArbitraryArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       version(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			var names []string
+			for _, c := range cmd.Commands() {
+				names = append(names, c.Name())
+			}
+			return usagef("there is no subcommand %q%s", args[0], nearest(args[0], names))
+		},
+	}
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if name, ok := unknownFlag(err); ok {
+			var names []string
+			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+			return usagef("%s has no flag %s%s", cmd.CommandPath(), name, nearest(name, names))
+		}
+		return usagef("%s: %v", cmd.CommandPath(), err)
+	})
+	for _, subcommand := range subcommands {
+		root.AddCommand(subcommand(env))
+	}
+	return root
+}
+
+// subcommands is the explicit list, in the order of help.
+var subcommands = []func(*Env) *cobra.Command{}
+
+// unknownFlag finds the flag's name in pflag's error.
+func unknownFlag(err error) (string, bool) {
+	var missing *pflag.NotExistError
+	if errors.As(err, &missing) {
+		if name := missing.GetSpecifiedName(); len(name) > 1 {
+			return "--" + name, true
+		}
+	}
+	return "", false
+}
+
+// nearest is "; did you mean X?" for the closest of names, or nothing where none is close.
+func nearest(got string, names []string) string {
+	best, at := len(got)/2+1, ""
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		if d := distance(got, name); d < best {
+			best, at = d, name
+		}
+	}
+	if at == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %s?", at)
+}
+
+// distance is the Levenshtein distance of two short words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = min(diagonal, row[j], row[j+1]) + 1
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
+
+// Set by the linker: -X hopbench/bench/internal/cli.release=v1.2.3.
+var release = ""
+
+// toolVersion is the release, or "dev", and the commit where the build knew it.
+func toolVersion() (tool, commit string) {
+	tool = "dev"
+	if release != "" {
+		tool = release
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return tool, ""
+	}
+	modified := false
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
+		}
+	}
+	if commit != "" && modified {
+		commit += "+modified"
+	}
+	return tool, commit
+}
+
+// version is what --version prints: version, commit, and the back ends of this build.
+func version() string {
+	tool, commit := toolVersion()
+	if commit == "" {
+		commit = "unknown commit"
+	}
+	return fmt.Sprintf("hopbench %s (%s, %s %s/%s)\nback ends: %s", tool, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(backends(), ", "))
+}
+
+// backends says which foreign libraries this build can open.
+func backends() []string {
+	return []string{"tcp", "loopback"}
+}

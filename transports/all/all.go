@@ -1,0 +1,16 @@
+// Package all is the list of transports. A new one is a folder beside this and one line here.
+package all
+
+import (
+	"hopbench/transports"
+	"hopbench/transports/loopback"
+	"hopbench/transports/tcp"
+)
+
+// Drivers returns every transport, in display order: from the memory's own ceiling outwards.
+func Drivers() []transports.Driver {
+	return []transports.Driver{
+		loopback.New(),
+		tcp.New(),
+	}
+}
