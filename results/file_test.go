@@ -120,7 +120,7 @@ func TestRoundTripOfEveryKey(t *testing.T) {
 // TestNewerKeysAreKept reads records with unknown keys at every depth and writes them again.
 func TestNewerKeysAreKept(t *testing.T) {
 	for _, line := range []string{
-		`{"record":"cell","transport":"tcp","label":"","realm":"","definition":"d","operation":"","direction":"","piece_bytes":0,"total_bytes":0,"descriptors":0,"pattern":"","depth":0,"streams":0,"concurrency":0,"initiator_memory":"","target_memory":"","wait":"","status":"ok","bandwidth":{"bytes_per_second":1,"rounds":[],"a/b":{"c":[{}]}},"path":{"initiator":{"evidence":[{"source":"s","got":"g"},{"source":"s","got":"g","new~":1e400}]}},"zebra":"}],{\"","apple":null}`,
+		`{"record":"cell","transport":"tcp","label":"","realm":"","definition":"d","operation":"","direction":"","piece_bytes":0,"total_bytes":0,"descriptors":0,"pattern":"","depth":0,"streams":0,"concurrency":0,"initiator_memory":"","target_memory":"","wait":"","status":"ok","bandwidth":{"bytes_per_second":1,"rounds":[],"a/b":{"c":[{}]}},"counters":{"unit":"bytes","readings":[{"side":"initiator","name":"n","unit":"u","value":1},{"side":"target","name":"n","unit":"u","value":1,"new~":1e400}]},"zebra":"}],{\"","apple":null}`,
 		`{"record":"header","schema":"hopbench.results/v1","tool_version":"9","started":"2026-01-02T03:04:05Z","plan":{"unknown":{"to us":1}},"hosts":[{"hostname":"a"},{"hostname":"b","tpus":[1,2]}],"new":{}}`,
 		`{"record":"footer","state":"complete","cells":0,"é\n":[[]]}`,
 		`{"record":"interval","transport":"t","start_seconds":0,"seconds":1,"bytes":2,"bytes_per_second":2,"new":true}`,

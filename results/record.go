@@ -253,7 +253,19 @@ type Counters struct {
 	TargetReceived    *int64           `json:"target_received,omitempty"`
 	Payload           *int64           `json:"payload_bytes,omitempty"` // our own count for the same span
 	Agree             *bool            `json:"agree,omitempty"`         // whether the witness covers our count
+	Readings          []Reading        `json:"readings,omitempty"`      // every counter that was read
 	Events            map[string]int64 `json:"events,omitempty"`        // retries, out_of_sequence, congestion_notified, pfc_pauses, ecn_marked …
+}
+
+// Reading is the growth of one counter of the kernel or a device over the cell's loops, or for a gauge its last value.
+type Reading struct {
+	Side   string `json:"side"`             // initiator or target
+	Name   string `json:"name"`             // port_xmit_data, bytes_acked …
+	Unit   string `json:"unit"`             // bytes, packets, events, microseconds
+	Source string `json:"source,omitempty"` // where it was read
+	Value  int64  `json:"value"`
+	Gauge  *bool  `json:"gauge,omitempty"` // the value is a state, not a growth
+	Loss   *bool  `json:"loss,omitempty"`  // growth means that something was lost or repeated
 }
 
 // Limit is the physical bound that stands beside a number. It is absent for software
@@ -271,28 +283,27 @@ type Path struct {
 
 // Side is one side's evidence. What does not apply is absent.
 type Side struct {
-	Device        string     `json:"device,omitempty"` // netdev, RDMA device or GPU
-	Port          *int64     `json:"port,omitempty"`
-	Address       string     `json:"address,omitempty"` // data address, no port
-	LinkLayer     string     `json:"link_layer,omitempty"`
-	GID           string     `json:"gid,omitempty"`
-	GIDIndex      *int64     `json:"gid_index,omitempty"`
-	GIDType       string     `json:"gid_type,omitempty"`
-	PathMTUBytes  *int64     `json:"path_mtu_bytes,omitempty"`
-	GPUWay        string     `json:"gpu_way,omitempty"`      // dmabuf, peermem, staged, peer
-	NUMANode      *int64     `json:"numa_node,omitempty"`    // of the device
-	PCIDistance   string     `json:"pci_distance,omitempty"` // class between GPU and NIC, or GPU and GPU
-	NVLinks       *int64     `json:"nvlinks,omitempty"`
-	NVLinkVersion string     `json:"nvlink_version,omitempty"`
-	Route         string     `json:"route,omitempty"`  // "same host", "same subnet", "routed"
-	Memory        string     `json:"memory,omitempty"` // huge pages and NUMA node of the buffers, as got
-	Evidence      []Evidence `json:"evidence,omitempty"`
-}
-
-// Evidence is one thing that was read and what it said.
-type Evidence struct {
-	Source string `json:"source"` // file, call or library
-	Got    string `json:"got"`
+	Device        string            `json:"device,omitempty"` // netdev, RDMA device or GPU
+	Port          *int64            `json:"port,omitempty"`
+	Address       string            `json:"address,omitempty"` // data address, no port
+	LinkLayer     string            `json:"link_layer,omitempty"`
+	GID           string            `json:"gid,omitempty"`
+	GIDIndex      *int64            `json:"gid_index,omitempty"`
+	GIDType       string            `json:"gid_type,omitempty"`
+	PathMTUBytes  *int64            `json:"path_mtu_bytes,omitempty"`
+	GPUWay        string            `json:"gpu_way,omitempty"`      // dmabuf, peermem, staged, peer
+	NUMANode      *int64            `json:"numa_node,omitempty"`    // of the device
+	PCIDistance   string            `json:"pci_distance,omitempty"` // class between GPU and NIC, or GPU and GPU
+	NVLinks       *int64            `json:"nvlinks,omitempty"`
+	NVLinkVersion string            `json:"nvlink_version,omitempty"`
+	Route         string            `json:"route,omitempty"`     // "same host", "same subnet", "routed"
+	Memory        string            `json:"memory,omitempty"`    // huge pages and NUMA node of the buffers, as got
+	Evidence      []string          `json:"evidence,omitempty"`  // one line each: what was read, and where
+	Netdev        string            `json:"netdev,omitempty"`    // network interface
+	Remote        string            `json:"remote,omitempty"`    // the peer's data address, no port
+	SameHost      *bool             `json:"same_host,omitempty"` // the traffic never leaves the host
+	Virtual       *bool             `json:"virtual,omitempty"`   // a device without a line rate
+	Settings      map[string]string `json:"settings,omitempty"`  // what the transport was told and what it got
 }
 
 // TCP is what the data sockets of each side said after the loops.

@@ -36,7 +36,7 @@ func bisect(outside, inside float64, rejected func(float64) bool) float64 {
 	if !rejected(outside) {
 		return outside
 	}
-	for range 24 {
+	for range 16 {
 		m := outside + (inside-outside)/2
 		if rejected(m) {
 			outside = m

@@ -3,6 +3,8 @@ package compare
 import (
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
 )
 
 // series is what a verdict is made from: one metric of one cell over both sides.
@@ -34,38 +36,61 @@ func judge(all []*series, alpha float64, fast bool) []*outcome {
 	out := make([]*outcome, len(all))
 	p, least := make([]float64, len(all)), make([]float64, len(all))
 	ends := make([][]int, len(all))
-	for i, s := range all {
-		o := &outcome{low: math.NaN(), high: math.NaN(), detectable: math.NaN()}
-		if s.ordered {
-			sides := make([]bool, len(s.points))
-			for k, pt := range s.points {
-				sides[k] = pt.isNew
+	work := each
+	if fast {
+		work = func(n int, f func(int)) { // a simulation runs many comparisons side by side itself
+			for i := range n {
+				f(i)
 			}
-			ends[i] = blocks(sides)
-			o.interleaved = ends[i] != nil
 		}
-		oldLogs, newLogs := split(s.points)
-		o.oldCount, o.newCount = len(oldLogs), len(newLogs)
-		oldMedian, newMedian := median(oldLogs), median(newLogs)
-		o.old, o.new, o.ratio = math.Exp(oldMedian), math.Exp(newMedian), math.Exp(newMedian-oldMedian)
-		least[i] = leastP(s.points, ends[i])
-		p[i] = test(s.points, ends[i])
-		out[i] = o
 	}
+	work(len(all), func(i int) { out[i], ends[i], p[i], least[i] = all[i].measure() })
 	adjusted, takesPart, family := holm(p, least, alpha)
-	for i, s := range all {
-		o := out[i]
-		o.p, o.adjusted = p[i], adjusted[i]
-		if !takesPart[i] {
-			o.verdict = TooFew
-			o.needed = roundsNeeded(alpha/float64(max(1, len(all))), o.interleaved)
-			o.reason = fmt.Sprintf("%d against %d samples cannot reach p %.2g, which %d cells need: at least %d a side",
-				o.oldCount, o.newCount, alpha/float64(len(all)), len(all), o.needed)
-			continue
+	work(len(all), func(i int) {
+		out[i].p, out[i].adjusted = p[i], adjusted[i]
+		if takesPart[i] {
+			all[i].decide(out[i], ends[i], alpha, family, fast)
+			return
 		}
-		s.decide(o, ends[i], alpha, family, fast)
-	}
+		o, cells := out[i], len(all)
+		o.verdict = TooFew
+		o.needed = roundsNeeded(alpha/float64(cells), o.interleaved)
+		o.reason = fmt.Sprintf("%d against %d samples cannot reach the p of %.2g that %d rows need: at least %d a side",
+			o.oldCount, o.newCount, alpha/float64(cells), cells, o.needed)
+	})
 	return out
+}
+
+// each calls f with 0 to n-1 on all CPUs.
+func each(n int, f func(int)) {
+	var wg sync.WaitGroup
+	workers := min(n, runtime.GOMAXPROCS(0))
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < n; i += workers {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// measure makes the ratio, the p, and the least p that could have come out.
+func (s *series) measure() (o *outcome, ends []int, p, least float64) {
+	o = &outcome{low: math.NaN(), high: math.NaN(), detectable: math.NaN()}
+	if s.ordered {
+		sides := make([]bool, len(s.points))
+		for k, pt := range s.points {
+			sides[k] = pt.isNew
+		}
+		ends = blocks(sides)
+		o.interleaved = ends != nil
+	}
+	oldLogs, newLogs := split(s.points)
+	o.oldCount, o.newCount = len(oldLogs), len(newLogs)
+	oldMedian, newMedian := median(oldLogs), median(newLogs)
+	o.old, o.new, o.ratio = math.Exp(oldMedian), math.Exp(newMedian), math.Exp(newMedian-oldMedian)
+	return o, ends, test(s.points, ends), leastP(s.points, ends)
 }
 
 // wide is the number of minimum effects that must lie outside the interval for "same".
