@@ -1,5 +1,13 @@
 package kvcache
 
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
 // Placement says how an engine lays out the K and V of a block, and so how many descriptors a transfer takes.
 type Placement string
 
@@ -106,17 +114,262 @@ type Layout struct {
 	Assumptions     []string     `json:"assumptions"`
 	Source          string       `json:"source,omitempty"`
 
+	// EqualNICs is the number of NICs with as many bytes as Binding, itself included.
+	EqualNICs int `json:"equally_loaded_nics"`
+
+	model *Model
 	opts  Options
-	flows []flowPlan // for Pieces; as long as Flows
 }
 
-type flowPlan struct{}
-
 // BulkSeconds is the least time of a request on NICs of the given bytes a second in one direction: the binding
-// NIC's bytes over its rate. It leaves out the cost of descriptors, so a measured transfer is never faster.
+// NIC's bytes over its rate, for a request ends with its slowest rank. It leaves out the cost of descriptors, so a
+// measured transfer is never faster. A rate that is not positive gives +Inf.
 func (l *Layout) BulkSeconds(nicBytesPerSecond float64) float64 {
+	if !(nicBytesPerSecond > 0) {
+		return math.Inf(1)
+	}
 	return float64(l.Binding.Bytes) / nicBytesPerSecond
 }
 
-// Layout answers opts for the model.
-func (m *Model) Layout(opts Options) (*Layout, error) { return nil, errNotBuilt }
+// DefaultBlockTokens is vLLM's block size on GPUs.
+const DefaultBlockTokens = 16
+
+// defaultStagingBytes is TensorRT-LLM's default transfer buffer (TRTLLM_KVCACHE_TRANSFER_BUFFER_SIZE, 512 MB).
+const defaultStagingBytes = 512 << 20
+
+// maxTokens is far above any context, and keeps sizes inside 63 bits together with the check in Layout.
+const maxTokens = 1 << 40
+
+// normal fills defaults in and refuses what no layout can be made of.
+func (o Options) normal(m *Model) (Options, error) {
+	if o.Tokens < 1 {
+		return o, fmt.Errorf("prompt tokens must be at least 1, not %d", o.Tokens)
+	}
+	if o.Tokens > maxTokens {
+		return o, fmt.Errorf("prompt of %d tokens is above %d", o.Tokens, int64(maxTokens))
+	}
+	if o.BlockTokens == 0 {
+		o.BlockTokens = DefaultBlockTokens
+	}
+	if o.BlockTokens < 1 || o.BlockTokens > 1024 {
+		return o, fmt.Errorf("block size must be 1 to 1024 tokens, not %d", o.BlockTokens)
+	}
+	if o.Placement == "" {
+		o.Placement = Split
+	}
+	if !slices.Contains([]Placement{Split, Fused, Packed}, o.Placement) {
+		return o, fmt.Errorf("placement %q is not known (split, fused, packed)", o.Placement)
+	}
+	if o.Order == "" {
+		o.Order = ByLayer
+	}
+	if o.Order != ByLayer && o.Order != ByBlock {
+		return o, fmt.Errorf("order %q is not known (layer, block)", o.Order)
+	}
+	if o.StagingBytes == 0 {
+		o.StagingBytes = defaultStagingBytes
+	}
+	if o.StagingBytes < 1 {
+		return o, fmt.Errorf("staging buffer must be at least 1 byte, not %d", o.StagingBytes)
+	}
+	for _, d := range []struct {
+		name   string
+		value  *string
+		config string
+	}{{"kv dtype", &o.KVDType, m.KVDType}, {"state dtype", &o.StateDType, m.StateDType}} {
+		if *d.value == "" || *d.value == "auto" {
+			*d.value = d.config
+			continue
+		}
+		name, err := canonicalDType(d.name, *d.value)
+		if err != nil {
+			return o, err
+		}
+		*d.value = name
+	}
+	return o, nil
+}
+
+// Layout answers opts for the model. An error names the option at fault.
+func (m *Model) Layout(opts Options) (*Layout, error) {
+	o, err := opts.normal(m)
+	if err != nil {
+		return nil, err
+	}
+	l := &Layout{Model: m.Name, Architecture: m.Architecture, Tokens: o.Tokens, BlockTokens: o.BlockTokens, KVDType: o.KVDType,
+		Estimate: m.Estimate, Source: m.Source, Assumptions: m.assumptions(opts, o), model: m, opts: o}
+	p, err := m.planner(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.sizes(p); err != nil {
+		return nil, err
+	}
+	l.flow(p)
+	l.notes(p)
+	return l, nil
+}
+
+func (m *Model) planner(o Options) (*planner, error) {
+	layers := slices.Clone(m.Layers)
+	draft := 0
+	if o.Draft {
+		layers = append(layers, m.DraftLayers...)
+		draft = len(m.DraftLayers)
+	}
+	p := &planner{opts: o, prefill: o.Prefill.normal("prefill"), decode: o.Decode.normal("decode")}
+	for i, l := range layers {
+		ts, err := m.tensors(i, l, o)
+		if err != nil {
+			return nil, fmt.Errorf("layer %d: %w", i, err)
+		}
+		p.tensors = append(p.tensors, ts...)
+	}
+	for _, s := range []*side{&p.prefill, &p.decode} {
+		if s.err != nil {
+			return nil, s.err
+		}
+		if err := s.split(len(m.Layers), draft); err != nil {
+			return nil, err
+		}
+		if m.Heads%s.tp != 0 {
+			return nil, fmt.Errorf("%s: tp %d does not divide the %d attention heads: no engine splits the model so", s.name, s.tp, m.Heads)
+		}
+		for _, t := range p.tensors {
+			if !splits(t.heads, s.tp) {
+				return nil, fmt.Errorf("%s: tp %d and the %d heads of layer %d (%s) do not divide: no engine splits the model so", s.name, s.tp, t.heads, t.layer, t.name)
+			}
+		}
+	}
+	return p, nil
+}
+
+// sizes fills in what one request holds.
+func (l *Layout) sizes(p *planner) error {
+	n := p.opts.Tokens
+	const fraction = 128 * 125 // every ratio that occurs divides it
+	var rate int64
+	var upper float64
+	for _, t := range p.tensors {
+		slot := int64(t.heads) * t.slotBytes
+		held := t.scope.slots(n) * slot
+		l.RequestBytes += held
+		upper += float64(n) * float64(slot)
+		switch {
+		case t.scope.fixed:
+			l.StateBytes += held
+		case t.scope.window == 0 || n < int64(t.scope.window):
+			rate += slot * (fraction / int64(t.scope.ratio))
+		}
+	}
+	l.KVBytesPerToken = rate / fraction
+	ranks := float64(p.decode.tp * p.decode.pp)
+	if upper*ranks > math.MaxInt64/8 {
+		return fmt.Errorf("a request of %d tokens over %.0f ranks is %.3g bytes: too large to count", n, ranks, upper*ranks)
+	}
+	if l.RequestBytes == 0 {
+		return errors.New("a request of this length holds nothing")
+	}
+	return nil
+}
+
+// flow fills in what crosses, and who sends it to whom.
+func (l *Layout) flow(p *planner) {
+	sent, received := map[int]*Rank{}, map[int]*Rank{}
+	perRank := map[int]map[int64]int64{}
+	prefill := make([][]region, p.prefill.pp)
+	for i := range prefill {
+		prefill[i] = p.stage(p.prefill, i)
+	}
+	for stage := range p.decode.pp {
+		target := p.stage(p.decode, stage)
+		for dst := range p.decode.tp {
+			to := p.decode.rank(stage, dst)
+			received[to] = &Rank{Rank: to, NIC: p.decode.nics[to], Peers: []int{}}
+			perRank[to] = map[int64]int64{}
+			for from := range p.prefill.pp {
+				for src := range p.prefill.tp {
+					specs := p.specs(prefill[from], target, src, dst)
+					if len(specs) == 0 {
+						continue
+					}
+					bytes, ds := p.totals(specs)
+					if bytes == 0 {
+						continue
+					}
+					rank := p.prefill.rank(from, src)
+					l.Flows = append(l.Flows, Flow{rank, p.prefill.nics[rank], to, p.decode.nics[to], bytes, ds})
+					if sent[rank] == nil {
+						sent[rank] = &Rank{Rank: rank, NIC: p.prefill.nics[rank]}
+					}
+					for _, d := range ds {
+						perRank[to][d.SizeBytes] += d.Count
+						sent[rank].Descriptors += d.Count
+						received[to].Descriptors += d.Count
+					}
+					sent[rank].Bytes += bytes
+					sent[rank].Peers = append(sent[rank].Peers, to)
+					received[to].Bytes += bytes
+					received[to].Peers = append(received[to].Peers, rank)
+					l.WireBytes += bytes
+				}
+			}
+		}
+	}
+	l.Ranks, l.PrefillRanks = sortedRanks(received), sortedRanks(sent)
+	heaviest := l.Ranks[0]
+	for _, r := range l.Ranks {
+		if r.Bytes > heaviest.Bytes {
+			heaviest = r
+		}
+	}
+	l.DescriptorsRank, l.Descriptors = heaviest.Rank, sortedDescriptors(perRank[heaviest.Rank])
+	l.nics()
+}
+
+// nics adds the ranks up by NIC, and finds the one that binds.
+func (l *Layout) nics() {
+	for _, s := range []struct {
+		name  string
+		ranks []Rank
+	}{{"prefill", l.PrefillRanks}, {"decode", l.Ranks}} {
+		by := map[int]*NIC{}
+		for _, r := range s.ranks {
+			if by[r.NIC] == nil {
+				by[r.NIC] = &NIC{Side: s.name, NIC: r.NIC}
+			}
+			n := by[r.NIC]
+			n.Bytes += r.Bytes
+			n.Descriptors += r.Descriptors
+			n.Ranks = append(n.Ranks, r.Rank)
+		}
+		for _, key := range slices.Sorted(maps.Keys(by)) {
+			l.NICs = append(l.NICs, *by[key])
+		}
+	}
+	for _, n := range l.NICs {
+		switch {
+		case n.Bytes > l.Binding.Bytes:
+			l.Binding, l.EqualNICs = n, 1
+		case n.Bytes == l.Binding.Bytes:
+			l.EqualNICs++
+		}
+	}
+}
+
+func sortedRanks(by map[int]*Rank) []Rank {
+	out := make([]Rank, 0, len(by))
+	for _, key := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, *by[key])
+	}
+	return out
+}
+
+// sortedDescriptors lists sizes from the largest down.
+func sortedDescriptors(count map[int64]int64) []Descriptor {
+	out := make([]Descriptor, 0, len(count))
+	for _, size := range slices.Backward(slices.Sorted(maps.Keys(count))) {
+		out = append(out, Descriptor{size, count[size]})
+	}
+	return out
+}

@@ -42,6 +42,7 @@ type statePart struct {
 	name     string // conv or ssm
 	heads    int
 	elements int64 // elements a head
+	rows     int64 // rows of a convolution: its heads lie side by side in each; 0: one
 	wide     bool  // kept in the state's own dtype (ssm), not in the model's (conv)
 }
 
