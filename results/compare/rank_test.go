@@ -24,6 +24,9 @@ func repeat(pattern string, n int) string {
 	return s
 }
 
+// gateOrder is the order of a gate with the given rounds a side.
+func gateOrder(rounds int) string { return repeat("ABBA", rounds/2) }
+
 func TestBlocks(t *testing.T) {
 	for _, c := range []struct {
 		order string

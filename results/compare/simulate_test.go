@@ -1,7 +1,10 @@
+//go:build !race
+
+// The simulations are arithmetic on values that nothing shares; under the race detector they would take minutes and show nothing.
+
 package compare
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,8 +13,6 @@ import (
 	"sync"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "write the golden files and POWER.md anew")
 
 // noise makes a machine's log-values over time, with a spread of about the given size.
 type noise struct {
@@ -78,8 +79,6 @@ func trial(r *rand.Rand, kind noise, rounds, cells int, spread, slowdown float64
 	}
 	return all
 }
-
-func gateOrder(rounds int) string { return repeat("ABBA", rounds/2) }
 
 // withFloor sets the floor from the old side's own rounds, as a comparison does.
 func withFloor(all []*series) []*series {
