@@ -125,16 +125,27 @@ func (r *reader) nvidiaLibraries() (cuda, ml []string) {
 		if err != nil {
 			continue
 		}
-		for _, f := range l {
-			if v, ok := strings.CutPrefix(f, "libcuda.so."); ok && v != "1" {
-				cuda = append(cuda, v)
-			}
-			if v, ok := strings.CutPrefix(f, "libnvidia-ml.so."); ok && v != "1" {
-				ml = append(ml, v)
-			}
-		}
+		cuda, ml = addVersions(cuda, l, "libcuda.so."), addVersions(ml, l, "libnvidia-ml.so.")
 	}
 	return cuda, ml
+}
+
+// addVersions adds what follows prefix in the names; the bare "1" only where nothing longer says more.
+func addVersions(to, names []string, prefix string) []string {
+	bare, n := false, len(to)
+	for _, f := range names {
+		switch v, ok := strings.CutPrefix(f, prefix); {
+		case !ok:
+		case v == "1":
+			bare = true
+		default:
+			to = append(to, v)
+		}
+	}
+	if bare && len(to) == n {
+		to = append(to, "1")
+	}
+	return to
 }
 
 // fabricManager looks for the running service among the processes that this namespace shows.

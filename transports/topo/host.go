@@ -133,6 +133,8 @@ type NetDev struct {
 	Master  string   `json:"master,omitempty"`
 	Lower   []string `json:"lower,omitempty"` // interfaces that this one stands on
 	Flow    *Flow    `json:"flow_control,omitempty"`
+	// Subnets are the IPv4 networks that are reached through this interface without a gateway: "192.0.2.0/24".
+	Subnets []string `json:"subnets,omitempty"`
 }
 
 // Bond is the state of a bonding interface.
@@ -177,6 +179,8 @@ type Node struct {
 	Path string  `json:"path"`
 	Err  string  `json:"error,omitempty"` // empty: it opened; else the errno name
 	Mode *uint32 `json:"mode,omitempty"`
+	// Untried is set where a capture shows the node and did not open it.
+	Untried bool `json:"untried,omitempty"`
 }
 
 // RDMADevice is one HCA, or a software device.
@@ -232,7 +236,7 @@ type NVIDIA struct {
 	Ctl     *Node  `json:"ctl,omitempty"`     // /dev/nvidiactl
 	UVM     *Node  `json:"uvm,omitempty"`     // /dev/nvidia-uvm
 	PeerMem string `json:"peermem,omitempty"` // version of the loaded nvidia_peermem (or "nv_peer_mem"); empty: not loaded or without version
-	// Libraries are the versions in the names of libcuda.so.* and libnvidia-ml.so.* on disk.
+	// Cuda and ML are the versions in the names of libcuda.so.* and libnvidia-ml.so.* on disk ("1" where no more is known).
 	Cuda []string `json:"libcuda,omitempty"`
 	ML   []string `json:"libnvidia_ml,omitempty"`
 	// FabricManager is the state of the fabric manager where a file tells it: "running", "absent"; empty: not known.
@@ -272,6 +276,7 @@ type TCP struct {
 	WMem       []int64 `json:"tcp_wmem,omitempty"`
 	Congestion string  `json:"congestion_control,omitempty"`
 	MTUProbing *int    `json:"mtu_probing,omitempty"`
+	ARPIgnore  *int    `json:"arp_ignore,omitempty"` // of "all": 1 or more keeps an interface from answering for another's address
 }
 
 // Module is one kernel module.

@@ -38,7 +38,7 @@ func (r *reader) pci() []PCIDevice {
 			d.PhysFn = pf
 		}
 		if strings.HasPrefix(d.Class, "0x0604") {
-			d.ACS, d.ACSWhy = r.acs(p + "/config")
+			d.ACS, d.ACSWhy = r.acs(bdf, p+"/config")
 		}
 		d.BARs = bars(r.text(p + "/resource"))
 		out = append(out, d)
@@ -125,7 +125,18 @@ func bars(s string) map[int]uint64 {
 
 // acs finds the Access Control Services capability (PCI Express base specification, extended capability 0x000d) in a
 // bridge's configuration space and returns its control word. An ordinary user gets only the first 64 bytes: that is "not known", never "off".
-func (r *reader) acs(p string) (*uint16, string) {
+func (r *reader) acs(bdf, p string) (*uint16, string) {
+	if !r.t.live { // a text archive holds the answer instead of the bytes
+		for _, f := range r.t.Fact("acs") {
+			if a, v, _ := strings.Cut(f, " "); a == bdf {
+				if c, err := strconv.ParseUint(v, 0, 16); err == nil {
+					w := uint16(c)
+					return &w, ""
+				}
+				return nil, "only 64 bytes of the configuration space were readable (root reads 4096)"
+			}
+		}
+	}
 	b, err := r.t.ReadFile(p)
 	if err != nil {
 		return nil, errText(err)
@@ -157,7 +168,7 @@ func (r *reader) iommu() IOMMU {
 	m.Units = natural(r.list("sys/class/iommu"))
 	names, err := r.t.ReadDir("sys/kernel/iommu_groups")
 	r.note("sys/kernel/iommu_groups", err)
-	m.Known = err == nil
+	m.Known = err == nil || len(r.t.Fact("iommu-groups")) > 0
 	for _, g := range names {
 		s, ok := r.try("sys/kernel/iommu_groups/" + g + "/type")
 		if !ok || s == "" {

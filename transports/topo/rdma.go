@@ -19,7 +19,7 @@ const maxGIDs = 1024
 func (r *reader) rdma(h *Host) RDMA {
 	var m RDMA
 	names, err := r.t.ReadDir("sys/class/infiniband")
-	m.Class = err == nil || !errors.Is(err, fs.ErrNotExist)
+	m.Class = err == nil || !errors.Is(err, fs.ErrNotExist) || len(r.t.Fact("rdma-class")) > 0
 	r.note("sys/class/infiniband", err)
 	m.NetNS = r.rdmaNetNS()
 
@@ -139,9 +139,12 @@ func (r *reader) rdmaPort(h *Host, d *RDMADevice, num int) RDMAPort {
 	if pt.NetDev == "" {
 		if l := r.list("sys/class/infiniband/" + d.Name + "/device/net"); len(l) > 0 {
 			pt.NetDev = natural(l)[0]
+			if h.NetDev(pt.NetDev) == nil {
+				pt.NetDev = ""
+			}
 			if len(l) > 1 { // dev_port tells the ports of one function apart
 				for _, n := range l {
-					if v := r.int("sys/class/net/" + n + "/dev_port"); v != nil && *v == num-1 {
+					if v := r.int("sys/class/net/" + n + "/dev_port"); v != nil && *v == num-1 && h.NetDev(n) != nil {
 						pt.NetDev = n
 					}
 				}
@@ -193,7 +196,11 @@ func (r *reader) gids(h *Host, p string) []GID {
 			continue
 		}
 		e := GID{Index: i, GID: g}
-		if t, err := r.quiet(p + "/gid_attrs/types/" + s); err == nil {
+		t, err := r.quiet(p + "/gid_attrs/types/" + s)
+		if errors.Is(err, syscall.EINVAL) {
+			continue // emptied between two reads
+		}
+		if err == nil {
 			e.Type = t
 		}
 		if n, err := r.quiet(p + "/gid_attrs/ndevs/" + s); err == nil {

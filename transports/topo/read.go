@@ -145,7 +145,10 @@ func (r *reader) base(p string) string {
 func (r *reader) node(p string) *Node {
 	mode, err := r.t.OpenNode(p)
 	n := &Node{Path: "/" + p}
-	if err != nil {
+	switch {
+	case errors.Is(err, errNotRecorded):
+		n.Untried = true
+	case err != nil:
 		n.Err = errText(err)
 	}
 	if mode != nil {
