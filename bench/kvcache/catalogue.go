@@ -66,10 +66,11 @@ func fromCatalogue(name string, opts LoadOptions) (*Model, error) {
 		m.Source = fmt.Sprintf("%s, read %s", e.Source, e.Date)
 		return m, nil
 	}
-	return nil, fmt.Errorf("model %s: %w; the catalogue has %s", show(name), errNoModel, strings.Join(Catalogue(), ", "))
+	return nil, fmt.Errorf("model %s: %w", show(name), ErrNoModel)
 }
 
-var errNoModel = errors.New("no such file or folder, and no such name in the catalogue")
+// ErrNoModel is Load's error for a name that is neither a file nor in the catalogue.
+var ErrNoModel = errors.New("no such file or folder, and no such name in the catalogue")
 
 func nilIfEmpty(raw json.RawMessage) []byte {
 	if len(raw) == 0 {

@@ -22,8 +22,7 @@ type PieceOptions struct {
 }
 
 // Pieces is the work of one decode rank: a list for each request, over two pools. Local is the decode rank's
-// pool, Remote the prefill side's (the pools of its source ranks one after the other). No byte of a pool lies in two
-// pieces, but for a cache that several source ranks could send: each decode rank takes it from one.
+// pool, Remote the prefill side's (the pools of its source ranks one after the other). No byte of a pool lies in two pieces.
 type Pieces struct {
 	Requests        [][]Piece
 	LocalPoolBytes  uint64
