@@ -63,5 +63,5 @@ func (c *Cell) HasFigure() bool {
 	if c.Verified != nil && !*c.Verified {
 		return false
 	}
-	return c.Bandwidth != nil || c.Latency != nil
+	return c.Bandwidth != nil || c.Latency != nil || c.MessageRatePerSecond != nil
 }

@@ -34,7 +34,10 @@ func Bytes(n int64) string {
 // Number prints v with Digits significant digits and no exponent, and never rounds the digits before
 // the point away: 0.00213, 5.61, 12.6, 61234. Zero is "0". NaN and infinities are "-", for a figure that
 // is not known.
-func Number(v float64) string {
+func Number(v float64) string { return Significant(v, Digits) }
+
+// Significant is Number with another number of significant digits.
+func Significant(v float64, digits int) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "-"
 	}
@@ -42,12 +45,12 @@ func Number(v float64) string {
 		return "0"
 	}
 	// The exponent is read from the rounded figure, so that 9.996 becomes 10.0 and not 10.00.
-	text := strconv.FormatFloat(v, 'e', Digits-1, 64)
+	text := strconv.FormatFloat(v, 'e', digits-1, 64)
 	exp, err := strconv.Atoi(text[strings.IndexByte(text, 'e')+1:])
 	if err != nil {
 		return text
 	}
-	return strconv.FormatFloat(v, 'f', max(0, Digits-1-exp), 64)
+	return strconv.FormatFloat(v, 'f', max(0, digits-1-exp), 64)
 }
 
 // Rate prints bytes a second in decimal units: "5.61 GB/s".
@@ -120,24 +123,24 @@ func RateScale(values []float64) Scale {
 	return Scale{"B/s", 1}
 }
 
-// TimeScale is the scale of a column of seconds: the unit of the smallest value that is not zero, and µs at
-// the least where there is none.
+// TimeScale is the scale of a column of seconds: µs, as latencies are read, or ms or s where even the least
+// value is 1 of it, or ns where even the largest is under 1 µs.
 func TimeScale(values []float64) Scale {
-	least := math.Inf(1)
+	least, largest := math.Inf(1), 0.0
 	for _, v := range values {
 		if finite(v) && v != 0 {
-			least = min(least, math.Abs(v))
+			least, largest = min(least, math.Abs(v)), max(largest, math.Abs(v))
 		}
 	}
-	if math.IsInf(least, 1) {
-		return Scale{"µs", 1e-6}
-	}
-	for _, s := range timeSteps {
-		if least >= 0.9995*s.worth {
+	for _, s := range timeSteps[:2] {
+		if largest > 0 && least >= 0.9995*s.worth {
 			return Scale{s.name, s.worth}
 		}
 	}
-	return Scale{"ns", 1e-9}
+	if largest > 0 && largest < 0.9995e-6 {
+		return Scale{"ns", 1e-9}
+	}
+	return Scale{"µs", 1e-6}
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -129,7 +129,7 @@ func TestScales(t *testing.T) {
 	}{
 		{RateScale([]float64{2e6, 5.6e9}), "GB/s"}, {RateScale([]float64{12e6, 1e3}), "MB/s"}, {RateScale(nil), "GB/s"}, {RateScale([]float64{0}), "GB/s"},
 		{RateScale([]float64{1e8}), "GB/s"}, {RateScale([]float64{5e13}), "GB/s"}, {RateScale([]float64{1}), "B/s"}, {RateScale([]float64{0.001}), "B/s"}, {RateScale([]float64{math.NaN(), 1e9}), "GB/s"},
-		{TimeScale([]float64{14e-6, 60e-3}), "µs"}, {TimeScale([]float64{2e-3, 0}), "ms"}, {TimeScale(nil), "µs"}, {TimeScale([]float64{40e-9}), "ns"}, {TimeScale([]float64{3}), "s"}, {TimeScale([]float64{1e-12}), "ns"},
+		{TimeScale([]float64{14e-6, 60e-3}), "µs"}, {TimeScale([]float64{2e-3, 0}), "ms"}, {TimeScale(nil), "µs"}, {TimeScale([]float64{40e-9}), "ns"}, {TimeScale([]float64{40e-9, 14e-6}), "µs"}, {TimeScale([]float64{3}), "s"}, {TimeScale([]float64{1e-12}), "ns"},
 	} {
 		if c.got.Unit != c.unit {
 			t.Errorf("scale %+v, want %s", c.got, c.unit)

@@ -1,0 +1,350 @@
+// Package table makes the tables of result files: the one that people plan with, one row a path, then bandwidth
+// and latency with the paths side by side by size, and beneath them what could not run, with its reason.
+//
+// Cells share a column only where everything that they were measured by is the same, and a table only where their
+// definition, operation and direction are; what differs between columns stands in their heads, what is common in the
+// line under the title. Warnings travel with their number as footnotes. Cells of realm double, measured through a
+// fake library, are refused.
+package table
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"hopbench/results"
+	"hopbench/results/unit"
+)
+
+// Format is how tables are written.
+type Format string
+
+const (
+	Text     Format = "text"
+	Markdown Format = "markdown"
+	CSV      Format = "csv"
+	JSON     Format = "json"
+)
+
+// View is whose definitions the figures follow.
+type View string
+
+const (
+	Own         View = ""            // the project's own
+	Perftest    View = "perftest"    // linux-rdma/perftest's, from our samples
+	NVBandwidth View = "nvbandwidth" // NVIDIA/nvbandwidth's, from our samples
+)
+
+// Options are what a reader may choose. The zero value is text of 100 columns by our own definitions.
+type Options struct {
+	Format Format
+	View   View
+	Width  int // columns of a text page; 0 is 100. Wider tables are split at a path
+}
+
+// Align is how a column stands.
+type Align int
+
+const (
+	Left Align = iota
+	Right
+	Decimal // right, with the decimal points one above the other
+)
+
+// Column is one column. Columns that follow each other with the same Group belong together.
+type Column struct {
+	Group string `json:"group,omitempty"`
+	Head  string `json:"head"` // with its unit
+	Align Align  `json:"-"`
+}
+
+// Table is one table, before it is drawn. Cell texts may end in footnote marks such as [1].
+type Table struct {
+	Title   string   `json:"title"`
+	Caption []string `json:"caption,omitempty"` // lines between title and table
+	Columns []Column `json:"columns"`
+	Rows    [][]Cell `json:"rows"`
+	Notes   []string `json:"notes,omitempty"` // note n is marked [n+1]
+	Below   []string `json:"below,omitempty"` // lines beneath, without mark
+}
+
+// Cell is one cell: its text, and the footnotes that belong to it.
+type Cell struct {
+	Text  string `json:"text"`
+	Marks []int  `json:"marks,omitempty"` // from 1
+}
+
+// note adds a footnote, or finds the one that says the same, and returns its mark.
+func (t *Table) note(text string) int {
+	for i, n := range t.Notes {
+		if n == text {
+			return i + 1
+		}
+	}
+	t.Notes = append(t.Notes, text)
+	return len(t.Notes)
+}
+
+// Page is the tables of some runs and what stands around them.
+type Page struct {
+	Head   []string `json:"head,omitempty"` // what was measured, where and when: a line a run
+	Tables []*Table `json:"tables"`
+	Waived []string `json:"waived,omitempty"` // what did not run, and why
+	Foot   []string `json:"foot,omitempty"`   // warnings of the files themselves
+}
+
+// Build makes the page of the runs. A cell of realm double is an error that names its file.
+func Build(runs []results.Run, o Options) (*Page, error) {
+	items, err := collect(runs)
+	if err != nil {
+		return nil, err
+	}
+	p := &Page{Head: heads(runs), Waived: waived(items)}
+	for _, r := range runs {
+		p.Foot = append(p.Foot, r.Warnings...)
+		if r.Footer != nil && r.Footer.State != results.StateComplete {
+			line := fmt.Sprintf("%s: the run is %s", r.File, r.Footer.State)
+			if r.Footer.Reason != "" {
+				line += ": " + r.Footer.Reason
+			}
+			p.Foot = append(p.Foot, line)
+		}
+	}
+	switch o.View {
+	case Own:
+		plan, err := planTable(items)
+		if err != nil {
+			return nil, err
+		}
+		p.Tables = append([]*Table{plan}, sweeps(items)...)
+	case Perftest:
+		p.Tables = perftestTables(items)
+	case NVBandwidth:
+		p.Tables = nvbandwidthTables(items)
+	default:
+		return nil, fmt.Errorf("no view %q: there are %s and %s", o.View, Perftest, NVBandwidth)
+	}
+	if len(items) == 0 {
+		p.Foot = append(p.Foot, "no cell was measured")
+	}
+	return p, nil
+}
+
+// Write draws the tables of the runs.
+func Write(w io.Writer, runs []results.Run, o Options) error {
+	if o.Format == CSV && o.View == Own {
+		items, err := collect(runs)
+		if err != nil {
+			return err
+		}
+		return writeCSV(w, items)
+	}
+	p, err := Build(runs, o)
+	if err != nil {
+		return err
+	}
+	switch o.Format {
+	case Text, "":
+		return p.text(w, o.Width)
+	case Markdown:
+		return p.markdown(w)
+	case CSV:
+		return p.csv(w)
+	case JSON:
+		return p.json(w)
+	}
+	return fmt.Errorf("no format %q: there are %s, %s, %s and %s", o.Format, Text, Markdown, CSV, JSON)
+}
+
+// item is a cell and where it stands.
+type item struct {
+	*results.Cell
+	run  *results.Run
+	file string // the run's name where several runs are shown, else ""
+	// absent: waived, as is every cell of its transport in this run
+	absent bool
+}
+
+func collect(runs []results.Run) ([]item, error) {
+	var items []item
+	names := runNames(runs)
+	for i := range runs {
+		r := &runs[i]
+		for j := range r.Cells {
+			c := &r.Cells[j]
+			if c.Realm == results.RealmDouble {
+				return nil, fmt.Errorf("%s: cell %d (%s): realm double: it was measured through a fake library, so no table shows it", r.File, j+1, c.Label)
+			}
+			items = append(items, item{Cell: c, run: r, file: names[i]})
+		}
+	}
+	type transport struct {
+		run  *results.Run
+		name string
+	}
+	ran := map[transport]bool{}
+	for _, c := range items {
+		if c.Status != results.StatusWaived {
+			ran[transport{c.run, c.Transport}] = true
+		}
+	}
+	for i, c := range items {
+		items[i].absent = !ran[transport{c.run, c.Transport}]
+	}
+	return items, nil
+}
+
+// runNames are short names that tell the runs apart, or empty ones where there is only one.
+func runNames(runs []results.Run) []string {
+	names := make([]string, len(runs))
+	if len(runs) < 2 {
+		return names
+	}
+	for i, r := range runs {
+		names[i] = r.File[strings.LastIndexByte(r.File, '/')+1:]
+		names[i] = strings.TrimSuffix(names[i], ".jsonl")
+	}
+	// The same base name in several folders: the whole path. The same path: the line of the run.
+	for i := range runs {
+		for j := range runs {
+			if i != j && names[i] == names[j] && runs[i].File != runs[j].File {
+				names[i], names[j] = runs[i].File, runs[j].File
+			}
+		}
+	}
+	for i := range runs {
+		n := 0
+		for j := range i {
+			if runs[j].File == runs[i].File {
+				n++
+			}
+		}
+		if n > 0 {
+			names[i] = fmt.Sprintf("%s run %d", names[i], n+1)
+		}
+	}
+	return names
+}
+
+func heads(runs []results.Run) []string {
+	var out []string
+	for _, r := range runs {
+		parts := []string{r.File, r.Header.Started.UTC().Format("2006-01-02 15:04 UTC"), "hopbench " + r.Header.ToolVersion}
+		var hosts []string
+		for _, h := range r.Header.Hosts {
+			text := h.Hostname
+			if h.CPUModel != "" {
+				text += " (" + h.CPUModel
+				if h.CPUs != nil {
+					text += fmt.Sprintf(", %d CPUs", *h.CPUs)
+				}
+				if h.Virtualisation != "" && h.Virtualisation != "none" {
+					text += ", " + h.Virtualisation
+				}
+				text += ")"
+			}
+			if !slices.Contains(hosts, text) {
+				hosts = append(hosts, text)
+			}
+		}
+		if len(hosts) > 4 {
+			hosts = append(hosts[:4], fmt.Sprintf("%d more hosts", len(hosts)-4))
+		}
+		out = append(out, strings.Join(append(parts, hosts...), "; "))
+	}
+	return out
+}
+
+// waived lists the transports that did not run at all, each reason once. What was waived at some size alone stands in its
+// table.
+func waived(items []item) []string {
+	var out []string
+	for _, c := range items {
+		if !c.absent {
+			continue
+		}
+		name := c.Label
+		if name == "" {
+			name = c.Transport
+		}
+		line := name + ": " + c.Reason
+		if c.Code != "" {
+			line += " [" + c.Code + "]"
+		}
+		if c.file != "" {
+			line = c.file + ": " + line
+		}
+		if !slices.Contains(out, line) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// noteFor makes the footnotes of a cell's figure.
+func (t *Table) noteFor(c item) []int {
+	var marks []int
+	add := func(text string) {
+		if m := t.note(text); !slices.Contains(marks, m) {
+			marks = append(marks, m)
+		}
+	}
+	if c.Status == results.StatusPartial {
+		text := "stopped before its end"
+		if c.Reason != "" {
+			text += ": " + c.Reason
+		}
+		add(text)
+	}
+	switch c.Provenance {
+	case results.FromSource, results.Projected:
+		text := c.Provenance + ", not measured"
+		if c.Source != "" {
+			text += ": " + c.Source
+		}
+		add(text)
+	}
+	if c.Verified != nil && !*c.Verified {
+		add("the payload was not as it should be")
+	}
+	if c.Converged != nil && !*c.Converged {
+		add("did not converge: the 95 % interval of the median is wider than 2.5 %")
+	}
+	if c.SamplesDropped != nil && *c.SamplesDropped > 0 {
+		add(fmt.Sprintf("%d samples were left out", *c.SamplesDropped))
+	}
+	for _, w := range c.Warnings {
+		add(w)
+	}
+	return marks
+}
+
+// figureless is the cell of something that has no number to show.
+func (t *Table) figureless(c item) Cell {
+	switch c.Status {
+	case results.StatusFailed:
+		text := c.Reason
+		if c.Code != "" {
+			text += " [" + c.Code + "]"
+		}
+		return Cell{"failed", []int{t.note(text)}}
+	case results.StatusWaived:
+		return Cell{"waived", []int{t.note(c.Reason)}}
+	case results.StatusPartial:
+		return Cell{"partial", t.noteFor(c)}
+	}
+	if c.Verified != nil && !*c.Verified {
+		return Cell{"corrupt", []int{t.note("the payload was not as it should be: the figure is withheld")}}
+	}
+	return Cell{Text: "-"}
+}
+
+func size(n int64) string { return unit.Bytes(n) }
+
+func deref(v *float64) []float64 {
+	if v == nil {
+		return nil
+	}
+	return []float64{*v}
+}
