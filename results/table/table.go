@@ -8,6 +8,7 @@
 package table
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -131,19 +132,8 @@ func Build(runs []results.Run, o Options) (*Page, error) {
 	return p, nil
 }
 
-// Write draws the tables of the runs.
-func Write(w io.Writer, runs []results.Run, o Options) error {
-	if o.Format == CSV && o.View == Own {
-		items, err := collect(runs)
-		if err != nil {
-			return err
-		}
-		return writeCSV(w, items)
-	}
-	p, err := Build(runs, o)
-	if err != nil {
-		return err
-	}
+// Write draws the page.
+func (p *Page) Write(w io.Writer, o Options) error {
 	switch o.Format {
 	case Text, "":
 		return p.text(w, o.Width)
@@ -156,6 +146,26 @@ func Write(w io.Writer, runs []results.Run, o Options) error {
 	}
 	return fmt.Errorf("no format %q: there are %s, %s, %s and %s", o.Format, Text, Markdown, CSV, JSON)
 }
+
+// Write builds and draws the tables of the runs. CSV of our own figures is one flat table instead, a record a
+// cell. Nothing is written where Build refuses the runs.
+func Write(w io.Writer, runs []results.Run, o Options) error {
+	if o.Format == CSV && o.View == Own {
+		items, err := collect(runs)
+		if err != nil {
+			return err
+		}
+		return writeCSV(w, items)
+	}
+	p, err := Build(runs, o)
+	if err != nil {
+		return err
+	}
+	return p.Write(w, o)
+}
+
+// ErrDouble is wrapped by the refusal of cells that were measured through a fake library.
+var ErrDouble = errors.New("realm double: it was measured through a fake library, so no table shows it")
 
 // item is a cell and where it stands.
 type item struct {
@@ -174,7 +184,7 @@ func collect(runs []results.Run) ([]item, error) {
 		for j := range r.Cells {
 			c := &r.Cells[j]
 			if c.Realm == results.RealmDouble {
-				return nil, fmt.Errorf("%s: cell %d (%s): realm double: it was measured through a fake library, so no table shows it", r.File, j+1, c.Label)
+				return nil, fmt.Errorf("%s: cell %d (%s): %w", r.File, j+1, c.Label, ErrDouble)
 			}
 			items = append(items, item{Cell: c, run: r, file: names[i]})
 		}
