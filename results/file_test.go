@@ -390,6 +390,10 @@ func TestCutAnywhere(t *testing.T) {
 	file := written(t)
 	first := bytes.IndexByte(file, '\n')
 	for n := range file {
+		near := bytes.IndexByte(file[max(0, n-3):min(len(file), n+3)], '\n') >= 0
+		if !near && n%31 != 0 {
+			continue // every place near the end of a line, and many within
+		}
 		runs, err := Read(bytes.NewReader(file[:n]), "f")
 		if n < first { // a header that is not whole
 			if err == nil {
