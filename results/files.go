@@ -22,7 +22,8 @@ type Run struct {
 	Warnings  []string // of the reader
 }
 
-// Read reads every run of one file. A file without a run is an error. name stands in errors.
+// Read reads every run of one file. A cell that does not say its provenance has that of its header. A file without a run is
+// an error. name stands in errors.
 func Read(r io.Reader, name string) ([]Run, error) {
 	var runs []Run
 	reader := NewReader(r, name)
@@ -45,6 +46,12 @@ func Read(r io.Reader, name string) ([]Run, error) {
 			runs = append(runs, Run{File: name, Line: reader.Line(), Header: *v})
 		case *Cell:
 			last := &runs[len(runs)-1]
+			if v.Provenance == "" && last.Header.Provenance != "" {
+				v.Provenance = last.Header.Provenance
+				if v.Source == "" {
+					v.Source = last.Header.Source
+				}
+			}
 			last.Cells = append(last.Cells, *v)
 		case *Interval:
 			last := &runs[len(runs)-1]

@@ -135,7 +135,7 @@ func writeCSV(out io.Writer, items []item) error {
 	w.Write(row)
 	for _, c := range items {
 		for i, col := range csvColumns {
-			row[i] = col.get(c)
+			row[i] = plainCSV(col.get(c))
 		}
 		w.Write(row)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -202,6 +203,15 @@ func (t *Table) block(from, to, wrapAt int) block {
 		}
 	}
 	b.head = append(b.head, sub)
+	if to == from+1 && t.Columns[from].Align != Left {
+		// A head that is wider than its only column stands over its figures' right end.
+		for i := range b.head {
+			b.head[i] = pad(b.head[i], b.width, Right)
+		}
+		for i := range b.rows {
+			b.rows[i] = []string{pad(b.rows[i][0], b.width, Right)}
+		}
+	}
 	return b
 }
 
@@ -351,9 +361,27 @@ func draw(w io.Writer, blocks []block, rows int) error {
 }
 
 // escape makes a text from a file plain in Markdown: no cell ends, no markup, no HTML.
-var escape = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "`", "\\`", "*", `\*`, "[", `\[`, "]", `\]`)
+var escape = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "`", "\\`", "*", `\*`, "[", `\[`, "]", `\]`, "#", `\#`, "~", `\~`)
 
-func md(s string) string { return escape.Replace(clean(s)) }
+func md(s string) string {
+	s = escape.Replace(clean(s))
+	if !strings.Contains(s, "_") {
+		return s
+	}
+	// An underscore within a word is plain; at its edge it is markup.
+	r := []rune(s)
+	word := func(i int) bool {
+		return i >= 0 && i < len(r) && (unicode.IsLetter(r[i]) || unicode.IsDigit(r[i]))
+	}
+	var b strings.Builder
+	for i, c := range r {
+		if c == '_' && !(word(i-1) && word(i+1)) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
 
 func (p *Page) markdown(out io.Writer) error {
 	w := &errWriter{w: out}
@@ -435,7 +463,7 @@ func (p *Page) csv(out io.Writer) error {
 			row := []string{t.Title}
 			var notes []string
 			for _, c := range r {
-				row = append(row, c.Text)
+				row = append(row, plainCSV(c.Text))
 				for _, m := range c.Marks {
 					notes = append(notes, t.Notes[m-1])
 				}
@@ -445,6 +473,16 @@ func (p *Page) csv(out io.Writer) error {
 	}
 	w.Flush()
 	return w.Error()
+}
+
+// plainCSV keeps a spreadsheet from taking a text from a file for a formula.
+func plainCSV(s string) string {
+	if len(s) > 1 && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+		if _, err := strconv.ParseFloat(s, 64); err != nil {
+			return "'" + s
+		}
+	}
+	return s
 }
 
 func (p *Page) json(out io.Writer) error {

@@ -42,6 +42,8 @@ type Options struct {
 	Format Format
 	View   View
 	Width  int // columns of a text page; 0 is 100. Wider tables are split at a path
+	// Details adds what stands beside the figures: costs paid once, phases, CPU by size, tcp_info.
+	Details bool
 }
 
 // Align is how a column stands.
@@ -119,6 +121,12 @@ func Build(runs []results.Run, o Options) (*Page, error) {
 			return nil, err
 		}
 		p.Tables = append([]*Table{plan}, sweeps(items)...)
+		if t := intervalTable(runs); t != nil {
+			p.Tables = append(p.Tables, t)
+		}
+		if o.Details {
+			p.Tables = append(p.Tables, details(items)...)
+		}
 	case Perftest:
 		p.Tables = perftestTables(items)
 	case NVBandwidth:
@@ -126,7 +134,7 @@ func Build(runs []results.Run, o Options) (*Page, error) {
 	default:
 		return nil, fmt.Errorf("no view %q: there are %s and %s", o.View, Perftest, NVBandwidth)
 	}
-	if len(items) == 0 {
+	if len(items) == 0 && !slices.ContainsFunc(runs, func(r results.Run) bool { return len(r.Intervals) > 0 }) {
 		p.Foot = append(p.Foot, "no cell was measured")
 	}
 	return p, nil
@@ -189,6 +197,7 @@ func collect(runs []results.Run) ([]item, error) {
 			items = append(items, item{Cell: c, run: r, file: names[i]})
 		}
 	}
+	adopt(items)
 	type transport struct {
 		run  *results.Run
 		name string
@@ -203,6 +212,37 @@ func collect(runs []results.Run) ([]item, error) {
 		items[i].absent = !ran[transport{c.run, c.Transport}]
 	}
 	return items, nil
+}
+
+// adopt gives a cell that ended before its path was known the label and the realm of the transport's others in
+// the run, so that a size that failed stands in the column of those that did not.
+func adopt(items []item) {
+	type transport struct {
+		run                           *results.Run
+		name, initiator, target, tool string
+	}
+	of := func(c item) transport {
+		return transport{c.run, c.Transport, c.InitiatorMemory, c.TargetMemory, c.PeerTool}
+	}
+	known, several := map[transport]item{}, map[transport]bool{}
+	for _, c := range items {
+		if !c.HasFigure() {
+			continue
+		}
+		if k, ok := known[of(c)]; ok && (k.Label != c.Label || k.Realm != c.Realm) {
+			several[of(c)] = true
+		}
+		known[of(c)] = c
+	}
+	for i, c := range items {
+		k, ok := known[of(c)]
+		if c.HasFigure() || c.Realm != "" || !ok || several[of(c)] {
+			continue
+		}
+		copied := *c.Cell
+		copied.Label, copied.Realm, copied.InitiatorGPUWay, copied.TargetGPUWay = k.Label, k.Realm, k.InitiatorGPUWay, k.TargetGPUWay
+		items[i].Cell = &copied
+	}
 }
 
 // runNames are short names that tell the runs apart, or empty ones where there is only one.

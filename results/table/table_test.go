@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -418,4 +419,87 @@ func TestWriteErrorSurfaces(t *testing.T) {
 			t.Errorf("%s: a closed output is no error", f)
 		}
 	}
+}
+
+func TestDetails(t *testing.T) {
+	r := typical(t)
+	tcp := &r.Cells[1]
+	tcp.Cold = &results.Cold{Connect: ptr(0.0021), Register: ptr(18e-6), FirstUse: ptr(310e-6)}
+	tcp.PhasesSeconds = map[string]float64{"device_to_host": 21e-6, "wire": 45e-6, "host_to_device": 20e-6, "sum": 86e-6, "overlapped": 52e-6, "unpack": 1e-6}
+	tcp.TCP = &results.TCP{Initiator: &results.TCPInfo{Retransmits: ptr(int64(0)), RTTSeconds: ptr(61e-6), CwndSegments: ptr(int64(10)), SndbufGotBytes: ptr(int64(2626560))}}
+	r.Intervals = []results.Interval{{Transport: "tcp", Label: "tcp, same host", StartSeconds: 0, Seconds: 1, BytesPerSecond: 5.1e9, P50Seconds: ptr(180e-6), Retransmits: ptr(int64(0))},
+		{Transport: "tcp", StartSeconds: 1, Seconds: 1.02, BytesPerSecond: 4.9e9, Warnings: []string{"the target stood still for 40 ms"}}}
+	page := render(t, Options{Details: true}, r)
+	check(t, page)
+	golden(t, "details.txt", page)
+}
+
+// TestFailureStandsInItsColumn holds that a size that failed before its path was known is no path of its own.
+func TestFailureStandsInItsColumn(t *testing.T) {
+	failed := draft("tcp", "", "", "bandwidth.confirmed", "write", 1<<20)
+	failed.Status, failed.Reason = results.StatusFailed, "no memory"
+	p, err := Build([]results.Run{run(bw(t, "tcp", "tcp, same host", results.RealmSoftware, "write", 64, 2e6), failed)}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range p.Tables[1].Columns[1:] {
+		if c.Group != "tcp, same host" {
+			t.Errorf("column %q", c.Group)
+		}
+	}
+	if got := p.Tables[1].Rows[1][1].Text; got != "failed" {
+		t.Errorf("the failed size shows %q", got)
+	}
+}
+
+func TestCSVHasNoFormula(t *testing.T) {
+	c := bw(t, "tcp", "=HYPERLINK(1)", results.RealmSoftware, "write", 64, 2e6)
+	if page := render(t, Options{Format: CSV}, run(c)); !strings.Contains(page, ",'=HYPERLINK(1),") {
+		t.Error(page)
+	}
+}
+
+func TestMarkdownEscapes(t *testing.T) {
+	for text, want := range map[string]string{
+		"a|b": `a\|b`, "half_rtt": "half_rtt", "_x_": `\_x\_`, "<b>": "&lt;b&gt;", "# x": `\# x`, "![i](u)": `!\[i\](u)`, "a&lt;": "a&amp;lt;", "\x1b[0m": `\\u001b\[0m`,
+	} {
+		if got := md(text); got != want {
+			t.Errorf("md(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// FuzzWrite draws whatever the reader lets pass, in every format and view.
+func FuzzWrite(f *testing.F) {
+	for _, r := range []results.Run{typical(f), run()} {
+		var b bytes.Buffer
+		w, err := results.NewWriter(&b, "seed", &r.Header)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for i := range min(4, len(r.Cells)) {
+			if err := w.Cell(&r.Cells[i]); err != nil {
+				f.Fatal(err)
+			}
+		}
+		f.Add(b.Bytes())
+	}
+	f.Add([]byte(`{"record":"header","schema":"hopbench.results/v1"}` + "\n" + `{"record":"cell","transport":"roce","status":"partial","definition":"latency.half_rtt","operation":"write","latency":{"samples":9,"distribution":"x"},"piece_bytes":9,"total_bytes":8,"descriptors":7}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		runs, err := results.Read(bytes.NewReader(b), "f")
+		if err != nil {
+			return
+		}
+		for _, format := range []Format{Text, Markdown, CSV, JSON} {
+			for _, view := range []View{Own, Perftest, NVBandwidth} {
+				var out bytes.Buffer
+				if err := Write(&out, runs, Options{Format: format, View: view, Details: true}); err != nil && !errors.Is(err, ErrDouble) {
+					t.Fatal(err)
+				}
+				if format == Text && strings.ContainsRune(out.String(), 0x1b) {
+					t.Fatal("an escape reaches the terminal")
+				}
+			}
+		}
+	})
 }

@@ -12,7 +12,7 @@ import (
 
 func newTable(env *Env) *cobra.Command {
 	var format, view string
-	var asJSON bool
+	var asJSON, details bool
 	var width int
 	formats := []string{string(table.Text), string(table.Markdown), string(table.CSV), string(table.JSON)}
 	views := []string{string(table.Perftest), string(table.NVBandwidth)}
@@ -66,7 +66,7 @@ and says of the others why not.`,
 			if err != nil {
 				return usagef("%w", err)
 			}
-			o := table.Options{Format: table.Format(format), View: table.View(view), Width: width}
+			o := table.Options{Format: table.Format(format), View: table.View(view), Width: width, Details: details}
 			if err := table.Write(env.Stdout, runs, o); errors.Is(err, table.ErrDouble) {
 				return usagef("%w", err)
 			} else if err != nil {
@@ -79,6 +79,7 @@ and says of the others why not.`,
 	f.StringVar(&format, "format", string(table.Text), "how to write: "+strings.Join(formats, ", "))
 	f.StringVar(&view, "view", "", "whose definitions: "+strings.Join(views, ", ")+" (our own where none is named)")
 	f.BoolVar(&asJSON, "json", false, "the same as --format json")
+	f.BoolVar(&details, "details", false, "also what is paid once, phases, CPU by size, and what the sockets said")
 	f.IntVar(&width, "width", 100, "columns of a text page; wider tables are split at a path")
 	// The only error is a flag that is not defined.
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
