@@ -105,14 +105,17 @@ type Layout struct {
 	WireBytes       int64        `json:"wire_bytes"`         // what crosses, rounded to blocks, replicas included
 	Descriptors     []Descriptor `json:"descriptors"`        // of one decode rank: DescriptorsRank, the one with most bytes
 	DescriptorsRank int          `json:"descriptors_rank"`
-	Ranks           []Rank       `json:"ranks"`         // decode ranks; their bytes add up to WireBytes
-	PrefillRanks    []Rank       `json:"prefill_ranks"` // the same bytes seen from the source
-	Flows           []Flow       `json:"flows"`
-	NICs            []NIC        `json:"nics"`
-	Binding         NIC          `json:"binding_nic"` // the NIC with most bytes: on equal NICs it ends last
-	Estimate        bool         `json:"estimate"`
-	Assumptions     []string     `json:"assumptions"`
-	Source          string       `json:"source,omitempty"`
+	// ContiguousDescriptors is the least that the same rank's pieces can merge to, were all its blocks neighbours on both sides.
+	ContiguousDescriptors int64 `json:"contiguous_descriptors"`
+
+	Ranks        []Rank   `json:"ranks"`         // decode ranks; their bytes add up to WireBytes
+	PrefillRanks []Rank   `json:"prefill_ranks"` // the same bytes seen from the source
+	Flows        []Flow   `json:"flows"`
+	NICs         []NIC    `json:"nics"`
+	Binding      NIC      `json:"binding_nic"` // the NIC with most bytes: on equal NICs it ends last
+	Estimate     bool     `json:"estimate"`
+	Assumptions  []string `json:"assumptions"`
+	Source       string   `json:"source,omitempty"`
 
 	// EqualNICs is the number of NICs with as many bytes as Binding, itself included.
 	EqualNICs int `json:"equally_loaded_nics"`
@@ -276,27 +279,32 @@ func (l *Layout) sizes(p *planner) error {
 // flow fills in what crosses, and who sends it to whom.
 func (l *Layout) flow(p *planner) {
 	sent, received := map[int]*Rank{}, map[int]*Rank{}
-	perRank := map[int]map[int64]int64{}
+	perRank, fewest := map[int]map[int64]int64{}, map[int]int64{}
 	prefill := make([][]region, p.prefill.pp)
 	for i := range prefill {
 		prefill[i] = p.stage(p.prefill, i)
 	}
 	for stage := range p.decode.pp {
 		target := p.stage(p.decode, stage)
+		links := make([]link, p.prefill.pp)
+		for from := range links {
+			links[from] = join(prefill[from], target)
+		}
 		for dst := range p.decode.tp {
 			to := p.decode.rank(stage, dst)
 			received[to] = &Rank{Rank: to, NIC: p.decode.nics[to], Peers: []int{}}
 			perRank[to] = map[int64]int64{}
 			for from := range p.prefill.pp {
 				for src := range p.prefill.tp {
-					specs := p.specs(prefill[from], target, src, dst)
+					specs := p.specs(links[from], src, dst)
 					if len(specs) == 0 {
 						continue
 					}
-					bytes, ds := p.totals(specs)
+					bytes, ds, merged := p.totals(specs)
 					if bytes == 0 {
 						continue
 					}
+					fewest[to] += merged
 					rank := p.prefill.rank(from, src)
 					l.Flows = append(l.Flows, Flow{rank, p.prefill.nics[rank], to, p.decode.nics[to], bytes, ds})
 					if sent[rank] == nil {
@@ -324,6 +332,7 @@ func (l *Layout) flow(p *planner) {
 		}
 	}
 	l.DescriptorsRank, l.Descriptors = heaviest.Rank, sortedDescriptors(perRank[heaviest.Rank])
+	l.ContiguousDescriptors = fewest[heaviest.Rank]
 	l.nics()
 }
 

@@ -105,7 +105,7 @@ func (p Parallel) normal(name string) side {
 			return fail("dp %d does not divide tp %d, as attention's data parallelism needs", dp, s.tp)
 		}
 		s.tp /= dp
-		s.note = fmt.Sprintf("%sattention runs data-parallel %d times over %d ranks: a request uses the %d of the first", prefix, dp, s.world, s.tp)
+		s.note = fmt.Sprintf("%sattention runs data-parallel over %d groups of the %d ranks: a request uses one group, the first is shown", prefix, dp, s.world)
 	case p.DP > 1:
 		s.note = fmt.Sprintf("%sone request uses one of %d replicas: the first, with ranks and NICs of its own", prefix, p.DP)
 	}

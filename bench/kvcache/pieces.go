@@ -115,8 +115,9 @@ func (l *Layout) scattered(p *planner, opts PieceOptions) (*Pieces, error) {
 	remoteBytes := int64(0)
 	for from := range p.prefill.pp {
 		source := p.stage(p.prefill, from)
+		shared := join(source, target)
 		for src := range p.prefill.tp {
-			specs := p.specs(source, target, src, dst)
+			specs := p.specs(shared, src, dst)
 			if len(specs) == 0 {
 				continue
 			}

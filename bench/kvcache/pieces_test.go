@@ -98,6 +98,9 @@ func TestMergedPieces(t *testing.T) {
 	for fraction, want := range map[float64]int{0: 64 * 101, 0.25: 64 * 76, 0.5: 64 * 51, 1: 64} {
 		p := pieces(t, l, PieceOptions{Seed: 3, MergeFraction: fraction, Requests: 2})
 		disjoint(t, p)
+		if fraction == 1 && l.ContiguousDescriptors != int64(want) {
+			t.Errorf("at the least %d descriptors, want %d", l.ContiguousDescriptors, want)
+		}
 		if len(p.Requests[1]) != want {
 			t.Errorf("fraction %v: %d pieces, want %d", fraction, len(p.Requests[1]), want)
 		}

@@ -1,5 +1,7 @@
 package kvcache
 
+import "slices"
+
 // member is one tensor inside a region of one rank.
 type member struct {
 	tensor
@@ -88,61 +90,82 @@ func (p *planner) stage(s side, stage int) []region {
 	return regions(ts, s.tp, p.opts)
 }
 
-// specs is what source rank src of a prefill stage sends to target rank dst of a decode stage; a and b are their regions.
-func (p *planner) specs(a, b []region, src, dst int) []spec {
-	type place struct {
-		region int
-		member
-	}
+// pair is one tensor as a prefill stage and a decode stage hold it.
+type pair struct {
+	source, target             member
+	sourceRegion, targetRegion int
+	sourceBlock, targetBlock   int64 // strides between blocks
+}
+
+// link is what a prefill stage and a decode stage have in common.
+type link struct {
+	pairs []pair
+	heads []int // distinct numbers of heads among them
+}
+
+// join finds the tensors that both stages hold; a and b are their regions.
+func join(a, b []region) link {
 	type key struct {
 		layer int
 		name  string
 		nth   int // convolution has several tensors of one name
 	}
-	from := map[key]place{}
-	nth := map[key]int{}
+	type place struct {
+		region int
+		member
+	}
+	from, nth := map[key]place{}, map[key]int{}
+	keyOf := func(m member) key {
+		k := key{m.layer, m.name, 0}
+		k.nth = nth[k]
+		nth[key{m.layer, m.name, 0}]++
+		return k
+	}
 	for i, r := range a {
 		for _, m := range r.members {
-			k := key{m.layer, m.name, 0}
-			k.nth = nth[k]
-			nth[key{m.layer, m.name, 0}]++
-			from[k] = place{i, m}
+			from[keyOf(m)] = place{i, m}
 		}
 	}
 	clear(nth)
-	var out []spec
+	var out link
 	for i, r := range b {
 		for _, m := range r.members {
-			k := key{m.layer, m.name, 0}
-			k.nth = nth[k]
-			nth[key{m.layer, m.name, 0}]++
-			source, ok := from[k]
+			s, ok := from[keyOf(m)]
 			if !ok {
 				continue
 			}
-			lo, hi := headRange(dst, p.decode.tp, m.tensor.heads)
-			first, n := 0, 0
-			for h := lo; h < hi; h++ {
-				if sourceOf(h, m.tensor.heads, dst, p.decode.tp, p.prefill.tp) == src {
-					if n == 0 {
-						first = h
-					}
-					n++
-				}
+			out.pairs = append(out.pairs, pair{s.member, m, s.region, i, a[s.region].stride, r.stride})
+			if !slices.Contains(out.heads, m.tensor.heads) {
+				out.heads = append(out.heads, m.tensor.heads)
 			}
-			if n == 0 {
-				continue
-			}
-			sourceLo, _ := headRange(src, p.prefill.tp, m.tensor.heads)
-			s := spec{scope: m.scope, target: i, source: source.region, targetInner: m.offset, sourceInner: source.offset,
-				rows: 1, targetBlock: r.stride, sourceBlock: a[source.region].stride}
-			p.cut(&s, m, source.member, first-lo, first-sourceLo, n)
-			if last := len(out) - 1; last >= 0 && follows(out[last], s) {
-				out[last].length += s.length
-				continue
-			}
-			out = append(out, s)
 		}
+	}
+	return out
+}
+
+// specs is what source rank src of the link's prefill stage sends to target rank dst of its decode stage.
+func (p *planner) specs(l link, src, dst int) []spec {
+	sends := func(heads int) bool { _, n := sent(heads, src, p.prefill.tp, dst, p.decode.tp); return n > 0 }
+	if !slices.ContainsFunc(l.heads, sends) {
+		return nil
+	}
+	var out []spec
+	for _, x := range l.pairs {
+		heads := x.target.tensor.heads
+		first, n := sent(heads, src, p.prefill.tp, dst, p.decode.tp)
+		if n == 0 {
+			continue
+		}
+		targetLo, _ := headRange(dst, p.decode.tp, heads)
+		sourceLo, _ := headRange(src, p.prefill.tp, heads)
+		s := spec{scope: x.target.scope, target: x.targetRegion, source: x.sourceRegion, targetInner: x.target.offset, sourceInner: x.source.offset,
+			rows: 1, targetBlock: x.targetBlock, sourceBlock: x.sourceBlock}
+		p.cut(&s, x.target, x.source, first-targetLo, first-sourceLo, n)
+		if last := len(out) - 1; last >= 0 && follows(out[last], s) {
+			out[last].length += s.length
+			continue
+		}
+		out = append(out, s)
 	}
 	return out
 }
@@ -173,13 +196,17 @@ func follows(a, b spec) bool {
 		a.targetInner+a.length == b.targetInner && a.sourceInner+a.length == b.sourceInner
 }
 
-// totals adds up what specs move for a request.
-func (p *planner) totals(specs []spec) (bytes int64, ds []Descriptor) {
+// totals adds up what specs move for a request; fewest is the number of pieces if all blocks of a table touched.
+func (p *planner) totals(specs []spec) (bytes int64, ds []Descriptor, fewest int64) {
 	count := map[int64]int64{}
 	for _, s := range specs {
 		n := s.scope.blocks(p.opts.Tokens, p.opts.BlockTokens) * s.rows
 		count[s.length] += n
 		bytes += n * s.length
+		if s.merges() {
+			n = min(n, 1)
+		}
+		fewest += n
 	}
 	if p.opts.Placement == Packed && bytes > 0 {
 		count = map[int64]int64{}
@@ -189,6 +216,10 @@ func (p *planner) totals(specs []spec) (bytes int64, ds []Descriptor) {
 		if rest := bytes % p.opts.StagingBytes; rest > 0 {
 			count[rest]++
 		}
+		fewest = 0
+		for _, n := range count {
+			fewest += n
+		}
 	}
-	return bytes, sortedDescriptors(count)
+	return bytes, sortedDescriptors(count), fewest
 }

@@ -16,15 +16,13 @@ func readLatent(r *reader, f family) error {
 	for range n {
 		r.model.Layers = append(r.model.Layers, l)
 	}
-	if types, err := r.layerTypes(n); err != nil {
+	types, err := r.layerTypes(n)
+	if err != nil {
 		return err
-	} else if types != nil {
-		for i, name := range types {
-			switch name {
-			case "full_attention", "deepseek_sparse_attention":
-			default:
-				return fieldErr(fmt.Sprintf("%s[%d]", r.text.at("layer_types"), i), "kind of layer %s is not known in a %s", show(name), r.model.Architecture)
-			}
+	}
+	for i, name := range types {
+		if name != "full_attention" && name != "deepseek_sparse_attention" {
+			return fieldErr(fmt.Sprintf("%s[%d]", r.text.at("layer_types"), i), "kind of layer %s is not known in a %s", show(name), r.model.Architecture)
 		}
 	}
 	return r.draft(l)

@@ -154,15 +154,26 @@ func headRange(rank, size, heads int) (lo, hi int) {
 // splits reports whether engines accept the split: one number must divide the other.
 func splits(heads, size int) bool { return heads%size == 0 || size%heads == 0 }
 
-// sourceOf picks the prefill rank of size ps that gives head h to decode rank d of ds. Where replicas can give it, the
-// one at the same place in its worker does, so that replicas share the load.
-func sourceOf(h, heads, d, ds, ps int) int {
-	aligned := d * ps / ds
-	if lo, hi := headRange(aligned, ps, heads); h >= lo && h < hi {
+// sent is the run of heads, n from first on, that prefill rank src of ps gives to decode rank dst of ds. A head that
+// several prefill ranks hold comes from the one at the same place in its worker as dst, where that one holds it, so
+// that replicas share the load.
+func sent(heads, src, ps, dst, ds int) (first, n int) {
+	lo, hi := headRange(dst, ds, heads)
+	from, to := headRange(src, ps, heads)
+	first = max(lo, from)
+	if n = min(hi, to) - first; n <= 0 {
+		return 0, 0
+	}
+	if heads < ps && src != replica(first, heads, dst, ds, ps) {
+		return 0, 0
+	}
+	return first, n
+}
+
+func replica(head, heads, dst, ds, ps int) int {
+	aligned := dst * ps / ds
+	if h, _ := headRange(aligned, ps, heads); h == head {
 		return aligned
 	}
-	if heads >= ps {
-		return h / (heads / ps)
-	}
-	return h * (ps / heads)
+	return head * (ps / heads)
 }

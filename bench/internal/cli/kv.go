@@ -335,18 +335,22 @@ func printLayout(w io.Writer, l *kvcache.Layout, rate string, seconds float64) e
 	}
 	fmt.Fprintf(w, "%s (%s), %d tokens in blocks of %d, KV in %s\n\n", l.Model, l.Architecture, l.Tokens, l.BlockTokens, l.KVDType)
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(tw, "one more token\t%s\t\n", size(l.KVBytesPerToken))
+	fmt.Fprintf(tw, "one more token\t%s\tat the end of the prompt\n", size(l.KVBytesPerToken))
 	if l.StateBytes > 0 {
 		fmt.Fprintf(tw, "recurrent state\t%s\tof a request, whatever its length\n", size(l.StateBytes))
 	}
-	fmt.Fprintf(tw, "one request holds\t%s\t\n", size(l.RequestBytes))
-	fmt.Fprintf(tw, "crosses the wire\t%s\t%sx of it\n", size(l.WireBytes), unit.Number(float64(l.WireBytes)/float64(l.RequestBytes)))
+	fmt.Fprintf(tw, "one request holds\t%s\tonce, not rounded to blocks\n", size(l.RequestBytes))
+	fmt.Fprintf(tw, "crosses the wire\t%s\t%sx of it, in whole blocks to every rank\n", size(l.WireBytes), unit.Number(float64(l.WireBytes)/float64(l.RequestBytes)))
 	for i, d := range l.Descriptors {
-		what := ""
+		what := " "
 		if i == 0 {
 			what = fmt.Sprintf("descriptors of decode rank %d", l.DescriptorsRank)
 		}
-		fmt.Fprintf(tw, "%s\t%d x %s\t\n", what, d.Count, unit.Bytes(d.SizeBytes))
+		merged := ""
+		if i == len(l.Descriptors)-1 {
+			merged = fmt.Sprintf("%d if all blocks were neighbours", l.ContiguousDescriptors)
+		}
+		fmt.Fprintf(tw, "%s\t%d x %s\t%s\n", what, d.Count, unit.Bytes(d.SizeBytes), merged)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -366,8 +370,11 @@ func printLayout(w io.Writer, l *kvcache.Layout, rate string, seconds float64) e
 		return err
 	}
 	equal := ""
-	if l.EqualNICs > 1 {
-		equal = fmt.Sprintf(", as %d others do", l.EqualNICs-1)
+	switch n := l.EqualNICs - 1; {
+	case n == 1:
+		equal = "; 1 other carries as much"
+	case n > 1:
+		equal = fmt.Sprintf("; %d others carry as much", n)
 	}
 	fmt.Fprintf(w, "\n%s NIC %d binds: it carries %s in %d descriptors%s\n", l.Binding.Side, l.Binding.NIC, size(l.Binding.Bytes), l.Binding.Descriptors, equal)
 	if seconds > 0 {
