@@ -462,7 +462,7 @@ func TestReaderTolerates(t *testing.T) {
 	head := `{"record":"header","schema":"hopbench.results/v1.7","tool_version":"1","started":"2026-01-01T00:00:00Z","hosts":null}`
 	cell := `{"record":"cell","transport":"tcp","definition":"d","status":"ok","bandwidth":{"bytes_per_second":1,"low":null,"rounds":null},"cpu":null}`
 	runs, err := Read(strings.NewReader(head+"\r\n\n  "+cell+"  \n"+`{"record":"aura","x":1}`+"\n"+head+"\n"+`{"record":"footer","state":"complete","cells":7}`), "f")
-	if err != nil || len(runs) != 2 || len(runs[0].Cells) != 1 {
+	if err != nil || len(runs) != 2 || len(runs[0].Cells) != 1 || len(runs[0].Other) != 1 {
 		t.Fatalf("%+v, %v", runs, err)
 	}
 	if len(runs[1].Warnings) != 1 || !strings.Contains(runs[1].Warnings[0], "counts 7 cells, the file has 0") {

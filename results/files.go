@@ -1,6 +1,7 @@
 package results
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +19,9 @@ type Run struct {
 	Header    Header
 	Cells     []Cell
 	Intervals []Interval
-	Footer    *Footer  // nil where the run has none
-	Warnings  []string // of the reader
+	Footer    *Footer           // nil where the run has none
+	Other     []json.RawMessage // records of a kind that this version does not know
+	Warnings  []string          // of the reader
 }
 
 // Read reads every run of one file. A cell that does not say its provenance has that of its header. A file without a run is
@@ -58,6 +60,9 @@ func Read(r io.Reader, name string) ([]Run, error) {
 			last.Intervals = append(last.Intervals, *v)
 		case *Footer:
 			runs[len(runs)-1].Footer = v
+		case json.RawMessage:
+			last := &runs[len(runs)-1]
+			last.Other = append(last.Other, v)
 		}
 	}
 }

@@ -189,7 +189,7 @@ type Bandwidth struct {
 	RoundsOperations            []int64   `json:"rounds_operations,omitempty"`                 // operations of each round, all streams
 	ForwardBytesPerSecond       *float64  `json:"forward_bytes_per_second,omitempty"`          // direction both: one way
 	ReverseBytesPerSecond       *float64  `json:"reverse_bytes_per_second,omitempty"`          // direction both: the other
-	BestWindowBytesPerSecond    *float64  `json:"best_window_bytes_per_second,omitempty"`      // for perftest's peak
+	BestWindowBytesPerSecond    *float64  `json:"best_window_bytes_per_second,omitempty"`      // the fastest window by the same rule
 	LocalBytesPerSecond         *float64  `json:"local_completion_bytes_per_second,omitempty"` // to local completions, where those are not the confirmations
 }
 

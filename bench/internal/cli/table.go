@@ -19,19 +19,21 @@ func newTable(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "table FILE...",
 		Short: "Print tables from result files: text, Markdown, CSV",
-		Long: `Prints the tables of result files: first the one that people plan with, one row a path, beside what the
-field states of such links; then bandwidth and latency with the paths side by side by size; beneath them
-what could not run, with its reason. A FILE may be a folder, for the *.jsonl files in it, or - for
-standard input.
+		Long: `Prints the tables of result files: first the one that people plan with, one row a path, beside
+what the field states of such links; then bandwidth and latency with the paths side by side by
+size; beneath them what could not run, with its reason. A FILE may be a folder, for the *.jsonl
+files in it, or - for standard input.
 
-GB is 10^9 bytes, GiB 2^30. ±% is the half width of the 95 % interval of the median over the rounds, slowest the
-bandwidth of the slowest window of a round (the longer of 10 ms and 16 completions). A percentile stands only
-where there are samples enough: p99 needs 100, p99.9 needs 1000.
+GB is 10^9 bytes, GiB 2^30. ±% is the half width of the 95 % interval of the median over the
+rounds, slowest the bandwidth of the slowest window of a round (the longer of 10 ms and 16
+completions). A percentile stands only where there are samples enough: p99 needs 100, p99.9
+needs 1000.
 
-As CSV the cells of the files stand one a record, in GB/s and µs, with everything that they were measured by.
+As CSV the cells of the files stand one a record, in GB/s and µs, with everything that they were
+measured by.
 
---view shows the figures as another tool defines them, from the same samples where they have what that takes,
-and says of the others why not.`,
+--view shows the figures as another tool defines them, from the same samples where they have what
+that takes, and says of the others why not.`,
 		Example: `  hopbench table run.jsonl
   hopbench table --format markdown results/runs > tables.md
   hopbench table --view perftest roce.jsonl`,
