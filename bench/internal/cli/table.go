@@ -79,10 +79,10 @@ that takes, and says of the others why not.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&format, "format", string(table.Text), "how to write: "+strings.Join(formats, ", "))
-	f.StringVar(&view, "view", "", "whose definitions: "+strings.Join(views, ", ")+" (our own where none is named)")
+	f.StringVar(&view, "view", "", "another tool's definitions: "+strings.Join(views, ", "))
 	f.BoolVar(&asJSON, "json", false, "the same as --format json")
-	f.BoolVar(&details, "details", false, "also what is paid once, phases, CPU by size, and what the sockets said")
-	f.IntVar(&width, "width", 100, "columns of a text page; wider tables are split at a path")
+	f.BoolVar(&details, "details", false, "also costs paid once, phases, CPU by size, tcp_info")
+	f.IntVar(&width, "width", 100, "columns of a text page; wider tables are split")
 	// The only error is a flag that is not defined.
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("view", cobra.FixedCompletions(views, cobra.ShellCompDirectiveNoFileComp))

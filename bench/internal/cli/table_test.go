@@ -66,7 +66,7 @@ func TestTableCommand(t *testing.T) {
 		code        int
 		want        string // in the output, or in the message where code is not 0
 	}{
-		{"text", "", []string{path}, 0, "64 KiB  2.50"},
+		{"text", "", []string{path}, 0, "64 KiB            2.50"},
 		{"a folder", "", []string{filepath.Dir(path)}, 0, "2.50"},
 		{"standard input", content, []string{"-"}, 0, "2.50"},
 		{"Markdown", "", []string{"--format", "markdown", path}, 0, "| 64 KiB |"},
