@@ -100,6 +100,8 @@ type Work struct {
 	Batch    int
 	Rate     float64 // bytes a second and stream; 0: as fast as it goes
 	Wait     transports.Wait
+	// Share of Shares is the part of its CPUs that this side pins its threads to: two sides on one host take different ones.
+	Share, Shares int
 	// Seed and Round decide the pattern of the payload.
 	Seed  uint64
 	Round uint64
@@ -109,6 +111,7 @@ type Work struct {
 type Prepared struct {
 	DescriptorSeconds float64 // building the lists
 	Footprint         uint64  // bytes of this side's region that the work touches, from the shape's base
+	CPUs              []int   // that its threads will be pinned to
 }
 
 // Span says how long a loop goes on and what it records.
@@ -124,14 +127,13 @@ type Outcome struct {
 	Operations uint64
 	Bytes      uint64
 	Seconds    float64 // first post to last confirmation, over all streams
-	// SlowestBytesPerSecond is the slowest window's bandwidth, BestBytesPerSecond the fastest one's; 0 where the loop was shorter than one window.
-	SlowestBytesPerSecond float64
-	BestBytesPerSecond    float64
-	WindowSeconds         float64
-	StampEvery            uint64
-	// LatencySeconds is each completion's time: a round trip of a ping-pong, or post to completion at depth 1. Only for loops whose every completion was stamped.
-	Latency []byte // HdrHistogram V2 encoding of nanoseconds; nil where it does not apply
-	Largest []float64
+	// Stamps are the stamped confirmations of all streams in seconds after the first post, ascending. Each stands for StampEvery completions of BytesPerStamp bytes.
+	Stamps        []float64
+	BytesPerStamp float64
+	StampEvery    uint64
+	// LatencySeconds is each completion's time: a round trip of a ping-pong, or post to completion at depth 1. Empty where
+	// that is not what the stamps say.
+	LatencySeconds []float64
 	// StreamSeconds is each stream's own time, first post to last confirmation.
 	StreamSeconds []float64
 	Usage         Usage
@@ -144,7 +146,7 @@ type Usage struct {
 	UserSeconds, SystemSeconds float64 // of the process
 	HostBusySeconds            float64 // of all CPUs of the host; negative where the kernel does not say
 	Voluntary, Involuntary     int64   // context switches of the process
-	// Process tells two sides in one process apart from two processes: its usage must be counted once.
+	// Process and HostID tell whether two sides share a process or a host, whose cost must be counted once.
 	Process string
 	HostID  string
 }

@@ -23,8 +23,8 @@ type Shape struct {
 
 // Group is a number of pieces of one size.
 type Group struct {
-	Bytes uint64
-	Count int
+	Bytes uint64 `json:"bytes" yaml:"bytes"`
+	Count int    `json:"count" yaml:"count"`
 }
 
 const (

@@ -103,7 +103,7 @@ func (e *endpoint) run(l *transports.Loop, body func(s int, w *waiter) error) er
 	case len(l.Stamps) != 0 && len(l.Stamps) != len(l.Lists):
 		return fmt.Errorf("loopback: stamps for %d streams of %d", len(l.Stamps), len(l.Lists))
 	}
-	spin := len(l.Lists) <= max(1, len(threads.Allowed())/2)
+	spin := len(l.Lists) <= max(1, len(l.CPUs))
 	return threads.Run(len(l.Lists), l.CPUs, func(s int) error {
 		w := &waiter{wait: l.Wait, spin: spin, stop: l.Stop, stall: int64(e.options.StallSeconds * 1e9)}
 		return body(s, w)

@@ -170,7 +170,7 @@ func (e *endpoint) run(l *transports.Loop, what string, body func(*conn, int) er
 	}
 	n := len(l.Lists)
 	// Spinning takes a CPU from whoever it waits for once there are more streams than CPUs to spin on.
-	spin := n <= max(1, len(l.CPUs)) || n <= len(threads.Allowed())/2
+	spin := n <= max(1, len(l.CPUs))
 	stall := int64(e.options.StallSeconds * 1e9)
 	return threads.Run(n, l.CPUs, func(s int) error {
 		c := e.conns[s]

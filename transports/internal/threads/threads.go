@@ -57,18 +57,3 @@ func pinned(stream int, cpus []int, body func() error) error {
 	}
 	return body()
 }
-
-// Allowed lists the CPUs that this process may run on, ascending.
-func Allowed() []int {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil
-	}
-	var cpus []int
-	for c := 0; c < 64*len(set) && len(cpus) < set.Count(); c++ {
-		if set.IsSet(c) {
-			cpus = append(cpus, c)
-		}
-	}
-	return cpus
-}

@@ -1,0 +1,283 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"hopbench/harness/hostinfo"
+	"hopbench/results"
+	"hopbench/transports"
+	"hopbench/transports/fault"
+	"hopbench/transports/mem"
+)
+
+// Session is the peers of a run. The plan does not know which it talks to.
+type Session struct {
+	// Local is this process.
+	Local Peer
+	// InProcess is a second side in this process, for transports whose two sides must live in one.
+	InProcess Peer
+	// Remote is the other process; nil where none could be started.
+	Remote Peer
+	// RemoteErr is why Remote is nil.
+	RemoteErr error
+	// OtherHost is set where the caller asked for a peer on another host by address.
+	OtherHost bool
+	// Bind and RemoteBind are the local data addresses of the two sides; zero: the transport's choice.
+	Bind, RemoteBind netip.Addr
+	// Announce is the data address that the remote side announces instead of its bound one.
+	Announce string
+}
+
+// Sink takes what a run gives, as it comes.
+type Sink struct {
+	// Cell is called once for each cell when it has ended. An error ends the run.
+	Cell func(*results.Cell) error
+	// Progress is called before each cell; nil for none.
+	Progress func(Progress)
+}
+
+// Progress says where a run is.
+type Progress struct {
+	Done, Total int // cells
+	What        string
+	Elapsed     time.Duration
+	// Estimate is the time that is left, from the pace so far; 0 where there is none yet.
+	Estimate time.Duration
+}
+
+// link is one transport of a run: a lane on each side.
+type link struct {
+	name      string
+	plan      *Plan
+	session   *Session
+	local     Lane
+	remote    Lane
+	peer      Peer
+	caps      transports.Caps
+	inProcess bool
+	sameHost  bool
+	paths     [2][]transports.Path // local, remote
+	cold      results.Cold
+	memory    [2]mem.Facts
+	fresh     bool  // no loop has run on it
+	down      error // why it left the rotation
+	emulated  bool
+}
+
+// phase gives one step that is no loop its own limit, and names it when the limit passes.
+func (l *link) phase(ctx context.Context, what string, f func(context.Context) error) error {
+	limit := time.Duration(l.plan.PhaseTimeout * float64(time.Second))
+	inner, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := f(inner)
+	if err != nil && ctx.Err() == nil && errors.Is(inner.Err(), context.DeadlineExceeded) && fault.ClassOf(err) == fault.Internal {
+		return &fault.Error{Code: fault.PeerDeadline, Op: what, Device: l.name, Err: fmt.Errorf("no answer within %v: %w", limit, err)}
+	}
+	return err
+}
+
+// open opens both sides, checks what they can do and connects them.
+func (l *link) open(ctx context.Context) (err error) {
+	p, s := l.plan, l.session
+	bytes, pieces, streams := p.largest()
+	request := func(memory, device string, settings map[string]string, bind netip.Addr, announce string, passive bool) (OpenRequest, error) {
+		kind, which, err := mem.ParseKind(memory)
+		if err != nil {
+			return OpenRequest{}, &fault.Error{Code: fault.MemoryKind, Op: "open " + l.name, Err: err}
+		}
+		endpoints := 1
+		for _, d := range p.Directions {
+			if d == Both {
+				endpoints = 2
+			}
+		}
+		return OpenRequest{
+			Driver: l.name, Device: device, Settings: settings, Bind: bind, Announce: announce,
+			Memory:    mem.Spec{Kind: kind, Device: which, Bytes: p.memory(), HugePages: p.HugePages, NUMANode: p.NUMANode},
+			Endpoints: endpoints, Passive: passive, Streams: streams, Depth: p.Depth, Pieces: pieces, Largest: bytes,
+			Wait: p.Wait, StallSeconds: p.StallTimeout,
+		}, nil
+	}
+	defer func() {
+		if err != nil {
+			l.close(ctx)
+		}
+	}()
+	r, err := request(p.LocalMemory, p.Device, p.Settings, s.Bind, "", false)
+	if err != nil {
+		return err
+	}
+	if err := l.phase(ctx, "open "+l.name+" here", func(ctx context.Context) error {
+		l.local, err = s.Local.Open(ctx, r)
+		return err
+	}); err != nil {
+		return err
+	}
+	l.caps = l.local.Opened().Caps
+	l.peer = s.Remote
+	if l.caps.OneProcess && !s.OtherHost {
+		l.peer, l.inProcess = s.InProcess, true
+	}
+	need := Need(p)
+	need.OtherHost = s.OtherHost
+	if err := l.caps.Check(l.name, need); err != nil {
+		return err
+	}
+	if l.peer == nil {
+		if s.RemoteErr != nil {
+			return s.RemoteErr
+		}
+		return fault.New(fault.PeerUnreachable, "open "+l.name, "", "there is no other process")
+	}
+	r, err = request(p.RemoteMemory, p.RemoteDevice, p.RemoteSettings, s.RemoteBind, s.Announce, true)
+	if err != nil {
+		return err
+	}
+	if err := l.phase(ctx, "open "+l.name+" on the peer", func(ctx context.Context) error {
+		l.remote, err = l.peer.Open(ctx, r)
+		return err
+	}); err != nil {
+		return err
+	}
+	a, b := l.local.Opened(), l.remote.Opened()
+	if err := b.Caps.Check(l.name+" on the peer", need); err != nil {
+		return err
+	}
+	l.memory = [2]mem.Facts{a.Memory, b.Memory}
+	type side struct {
+		c   Connected
+		err error
+	}
+	var mine, theirs side
+	if err := l.phase(ctx, "connect "+l.name, func(ctx context.Context) error {
+		other := make(chan side, 1)
+		// The side that fails first ends the other's wait: neither sits out the whole limit for nothing.
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			c, err := l.remote.Connect(ctx, ConnectRequest{Addresses: a.Addresses, RegionKey: a.RegionKey, RegionBytes: a.RegionBytes})
+			if err != nil {
+				cancel()
+			}
+			other <- side{c, err}
+		}()
+		mine.c, mine.err = l.local.Connect(ctx, ConnectRequest{Addresses: b.Addresses, RegionKey: b.RegionKey, RegionBytes: b.RegionBytes})
+		if mine.err != nil {
+			cancel()
+		}
+		theirs = <-other
+		return firstCause(mine.err, theirs.err)
+	}); err != nil {
+		return err
+	}
+	l.paths = [2][]transports.Path{mine.c.Paths, theirs.c.Paths}
+	sum := func(a, b float64) *float64 { v := a + b; return &v }
+	l.cold = results.Cold{
+		Connect: sum(max(mine.c.ConnectSeconds, theirs.c.ConnectSeconds), 0), Open: sum(a.OpenSeconds, b.OpenSeconds),
+		Allocate: sum(a.AllocateSeconds, b.AllocateSeconds), Register: sum(a.RegisterSeconds, b.RegisterSeconds),
+	}
+	l.fresh, l.down = true, nil
+	return nil
+}
+
+// firstCause prefers the error that is no mere consequence of the other side's.
+func firstCause(a, b error) error {
+	switch {
+	case a == nil:
+		return b
+	case b == nil, !errors.Is(a, context.Canceled):
+		return a
+	}
+	return b
+}
+
+// Need is what a plan asks of each of its transports.
+func Need(p *Plan) transports.Need {
+	bytes, pieces, streams := p.largest()
+	kind := func(s string) mem.Kind { k, _, _ := mem.ParseKind(s); return k }
+	n := transports.Need{Op: p.Operations[0], Notify: p.Notify, Local: kind(p.LocalMemory), Remote: kind(p.RemoteMemory), Largest: bytes, Streams: streams, Pieces: pieces, Batch: p.Batch}
+	return n
+}
+
+func (l *link) close(ctx context.Context) {
+	// A context that has ended must not keep the peer from being told.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if l.local != nil {
+		_ = l.local.Close(ctx)
+	}
+	if l.remote != nil {
+		_ = l.remote.Close(ctx)
+	}
+	l.local, l.remote = nil, nil
+}
+
+// Run measures a plan over a session. Cells go to the sink as they end. The error is the first that ended the run; cells that
+// failed or were waived are no error of the run.
+func Run(ctx context.Context, p Plan, s *Session, sink Sink) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	here, err := s.Local.Host(ctx)
+	if err != nil {
+		return err
+	}
+	var links []*link
+	defer func() {
+		for _, l := range links {
+			l.close(ctx)
+		}
+	}()
+	for _, name := range p.Transports {
+		l := &link{name: name, plan: &p, session: s, emulated: hostinfo.Emulated(here)}
+		links = append(links, l)
+		l.down = l.open(ctx)
+	}
+	started := time.Now()
+	cells := p.cells()
+	for i := range cells {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if sink.Progress != nil {
+			pr := Progress{Done: i * len(links), Total: len(cells) * len(links), What: cells[i].String(), Elapsed: time.Since(started)}
+			if i > 0 {
+				pr.Estimate = pr.Elapsed / time.Duration(i) * time.Duration(len(cells)-i)
+			}
+			sink.Progress(pr)
+		}
+		m := &measurement{plan: &p, cell: &cells[i], started: time.Now()}
+		for _, l := range links {
+			// A transport that failed in an earlier cell is opened afresh: a failing size must not end a sweep.
+			if l.down != nil && !fault.ClassOf(l.down).Waives() && i > 0 && l.local == nil && fault.ClassOf(l.down) != fault.Usage {
+				if err := l.open(ctx); err != nil {
+					l.down = err
+				}
+			}
+			m.tracks = append(m.tracks, newTrack(l, &cells[i], i))
+		}
+		m.run(ctx)
+		for _, t := range m.tracks {
+			if err := sink.Cell(t.record(m)); err != nil {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// String names a cell for progress.
+func (c *cell) String() string {
+	name := fmt.Sprintf("%s of %s", c.metric, c.op)
+	if c.request != "" {
+		name += " of " + c.request
+	}
+	if c.concurrency > 1 {
+		name += fmt.Sprintf(", %d at once", c.concurrency)
+	}
+	return fmt.Sprintf("%s, %d bytes", name, c.shape.Bytes())
+}
