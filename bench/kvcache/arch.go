@@ -39,11 +39,11 @@ const (
 // configuration classes; kinds of layers are those that its modelling code and vLLM's build.
 var families = []family{
 	{read: readAttention, types: []string{"llama", "granite", "granitemoe", "stablelm", "glm", "glm4", "glm4_moe", "minimax_m2", "ernie4_5", "ernie4_5_moe", "seed_oss", "internlm2", "internlm3",
-		"olmo", "olmo2", "olmoe", "cohere", "smollm3", "arcee", "nemotron", "phi", "persimmon", "apertus", "dots1", "hunyuan_v1_dense", "hunyuan_v1_moe", "exaone", "bailing_moe", "mimo", "gpt_neox", "opt"},
+		"olmo", "olmo2", "olmoe", "cohere", "smollm3", "arcee", "nemotron", "phi", "persimmon", "apertus", "dots1", "hunyuan_v1_dense", "hunyuan_v1_moe", "exaone", "bailing_moe", "mimo", "gpt_neox", "opt", "laguna", "step3p7"},
 		classes: []string{"LlamaForCausalLM", "LLaMAForCausalLM", "GraniteForCausalLM", "GraniteMoeForCausalLM", "StableLmForCausalLM", "GlmForCausalLM", "Glm4ForCausalLM", "Glm4MoeForCausalLM",
 			"MiniMaxM2ForCausalLM", "Ernie4_5ForCausalLM", "Ernie4_5_MoeForCausalLM", "SeedOssForCausalLM", "InternLM2ForCausalLM", "InternLM3ForCausalLM", "OlmoForCausalLM", "Olmo2ForCausalLM", "OlmoeForCausalLM",
 			"CohereForCausalLM", "SmolLM3ForCausalLM", "ArceeForCausalLM", "NemotronForCausalLM", "PhiForCausalLM", "PersimmonForCausalLM", "ApertusForCausalLM", "Dots1ForCausalLM",
-			"HunYuanDenseV1ForCausalLM", "HunYuanMoEV1ForCausalLM", "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "GPTNeoXForCausalLM", "OPTForCausalLM"}},
+			"HunYuanDenseV1ForCausalLM", "HunYuanMoEV1ForCausalLM", "BailingMoeForCausalLM", "BailingMoeV2ForCausalLM", "GPTNeoXForCausalLM", "OPTForCausalLM", "LagunaForCausalLM", "Step3p7FlashForCausalLM"}},
 	{read: readAttention, types: []string{"qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen2_vl", "qwen2_5_vl", "qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl", "qwen3_vl_text", "qwen3_vl_moe", "qwen3_vl_moe_text"},
 		classes: []string{"Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen2VLForConditionalGeneration", "Qwen2_5_VLForConditionalGeneration",
 			"Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration", "MiMoForCausalLM"}, windows: byQwen},
@@ -72,7 +72,7 @@ var families = []family{
 	{read: readCompressed, types: []string{"deepseek_v4"}, classes: []string{"DeepseekV4ForCausalLM"}, headDim: 512, window: 128, index: 128},
 	{read: readGatedDelta, types: []string{"qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"},
 		classes: []string{"Qwen3NextForCausalLM", "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration", "Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM"}, headDim: 256, every: 4},
-	{read: readKimiLinear, types: []string{"kimi_linear"}, classes: []string{"KimiLinearForCausalLM"}},
+	{read: readKimiLinear, types: []string{"kimi_linear", "kimi_k3"}, classes: []string{"KimiLinearForCausalLM", "KimiK3ForConditionalGeneration"}},
 	{read: readNemotronH, types: []string{"nemotron_h"}, classes: []string{"NemotronHForCausalLM"}},
 	{read: readMambaHybrid, types: []string{"granitemoehybrid", "bamba"}, classes: []string{"GraniteMoeHybridForCausalLM", "BambaForCausalLM"}},
 	{read: readJamba, types: []string{"jamba"}, classes: []string{"JambaForCausalLM"}},

@@ -297,6 +297,18 @@ func TestLayoutRefuses(t *testing.T) {
 	}
 }
 
+// 4 KV heads over 6 ranks: the 12 query heads divide, the KV heads do not.
+func TestHeadsThatDoNotDivide(t *testing.T) {
+	m, err := Parse([]byte(`{"architectures":["LlamaForCausalLM"],"num_hidden_layers":2,"num_attention_heads":12,"num_key_value_heads":4,"hidden_size":96}`), nil, LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.Layout(Options{Tokens: 1, Prefill: Parallel{TP: 6}})
+	if err == nil || !strings.Contains(err.Error(), "prefill: tp 6 and the 4 heads of layer 0 (k) do not divide") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestAssumptionsAreSaid(t *testing.T) {
 	for _, tt := range []struct {
 		model string

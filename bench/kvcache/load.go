@@ -57,7 +57,7 @@ func Load(pathOrName string, opts LoadOptions) (*Model, error) {
 	return m, nil
 }
 
-// readBounded reads a file that is at most maxConfigBytes, and no more than that of one that is larger.
+// readBounded reads a file, and of a large one just enough for Parse to refuse it.
 func readBounded(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -67,9 +67,6 @@ func readBounded(path string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)
-	}
-	if len(data) > maxConfigBytes {
-		return nil, fmt.Errorf("%s: larger than %d MiB: not a model's config", path, maxConfigBytes>>20)
 	}
 	return data, nil
 }

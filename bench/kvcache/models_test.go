@@ -164,6 +164,10 @@ func TestCatalogueValues(t *testing.T) {
 		{"gemma-3-12b-it", 8192, 8 * 8 * 512 * 2, 65536*8192 + 40*8192*1024},
 		// 12 full x 2 x 512 x 2; 36 x (32 x 128 x 128 x 4 + 3 x (2 x 16 + 32) x 128 x 2).
 		{"qwen3-next", 8192, 12 * 2 * 512 * 2, 24576*8192 + 36*(2097152+49152)},
+		// 12 full layers x 8 x (128 + 128) x 1 B by kv_cache_scheme; 36 windows of 512.
+		{"Laguna-S-2.1-FP8", 8192, 12 * 8 * 256, 24576*8192 + 36*2048*512},
+		// 12 of 45 full x 8 x 256 x 2; 33 windows of 512.
+		{"Step-3.7-Flash", 8192, 12 * 8 * 256 * 2, 49152*8192 + 33*4096*512},
 		// 43 windows of 128 x 1024 B; 21 layers of ratio 4 (1024 + 132 B an entry) and 20 of ratio 128 (1024 B).
 		// Rate: 21 x 1156 / 4 + 20 x 1024 / 128.
 		{"DeepSeek-V4-Flash", 8192, 21*289 + 20*8, 43*128*1024 + 21*2048*1156 + 20*64*1024},
