@@ -222,3 +222,12 @@ func (t *Trace) Lengths() Lengths {
 		return q.Input, q.Output
 	}
 }
+
+// Longest is the largest prompt length in tokens.
+func (t *Trace) Longest() int {
+	top := 0
+	for i := range t.requests {
+		top = max(top, t.requests[i].Input)
+	}
+	return top
+}

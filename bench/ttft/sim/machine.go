@@ -24,12 +24,12 @@ type request struct {
 	seen    float64 // decode sees that
 
 	input, output int32
-	computed      int32 // tokens whose KV prefill has, cached ones included
-	chunk         int32 // tokens of the present iteration
-	sent          int32 // tokens whose KV is on its way, or held by decode
-	held          int32 // tokens of the prefill pool
-	pw, dw        int32 // workers
-	lane          int32
+	computed      int32  // tokens whose KV prefill has, cached ones included
+	chunk         int32  // tokens of the present iteration
+	sent          int32  // tokens whose KV is on its way, or held by decode
+	held          int32  // tokens of the prefill pool
+	pw, dw        int32  // workers
+	lane          int32  // in turn; of a worker's lanes it takes this modulo their number
 	gen           uint32 // of this slot
 
 	blocks      []uint64
@@ -74,13 +74,12 @@ type machine struct {
 }
 
 func newMachine(c Config) *machine {
-	lanes := max(1, c.Wire.Lanes)
 	m := &machine{c: c, chance: rand.New(rand.NewPCG(c.Seed, 0x2545f4914f6cdd1d))}
 	m.fabric = fabric{
 		next:    math.Inf(1),
 		spine:   c.Wire.Spine,
-		egress:  newSide(c.Wire.Egress, c.Prefill.Workers*lanes),
-		ingress: newSide(c.Wire.Ingress, c.Decode.Workers*lanes),
+		egress:  newSide(c.Wire.Egress, c.Prefill.Workers*max(1, c.Wire.EgressLanes)),
+		ingress: newSide(c.Wire.Ingress, c.Decode.Workers*max(1, c.Wire.IngressLanes)),
 	}
 	m.prefill = make([]prefillWorker, c.Prefill.Workers)
 	for i := range m.prefill {
@@ -183,10 +182,8 @@ func (m *machine) admit(q load.Request) {
 		index: m.taken, arrival: m.now, gen: r.gen, dw: -1, slow: m.slowest(),
 		input: int32(q.Input), output: int32(q.Output), blocks: q.Blocks, blockTokens: int32(q.BlockTokens),
 	}
-	if n := int32(m.c.Wire.Lanes); n > 1 {
-		r.lane = m.lane % n
-		m.lane++
-	}
+	r.lane = m.lane
+	m.lane = (m.lane + 1) & math.MaxInt32
 	m.taken++
 	m.alive++
 	m.stats.offer(m, q)

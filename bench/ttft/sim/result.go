@@ -201,17 +201,17 @@ func (s *stats) offered(m *machine) []Unserviceable {
 	if span <= 0 {
 		return nil
 	}
-	lanes := float64(max(1, c.Wire.Lanes))
+	out, in := float64(max(1, c.Wire.EgressLanes)), float64(max(1, c.Wire.IngressLanes))
 	list := []Unserviceable{{"prefill", s.offeredPrefill / (span * float64(c.Prefill.Workers)), false}}
 	// What a cache saved was not asked for after all.
 	if c.Prefill.Cache > 0 || c.Decode.Cache > 0 {
 		list[0].Utilisation = min(list[0].Utilisation, s.prefillBusy/(span*float64(c.Prefill.Workers)))
 	} else {
 		if n := most(c.Wire.Egress); n > 0 {
-			list = append(list, Unserviceable{"prefill egress", s.offeredBytes / (span * n * lanes * float64(c.Prefill.Workers)), false})
+			list = append(list, Unserviceable{"prefill egress", s.offeredBytes / (span * n * out * float64(c.Prefill.Workers)), false})
 		}
 		if n := most(c.Wire.Ingress); n > 0 {
-			list = append(list, Unserviceable{"decode ingress", s.offeredBytes / (span * n * lanes * float64(c.Decode.Workers)), false})
+			list = append(list, Unserviceable{"decode ingress", s.offeredBytes / (span * n * in * float64(c.Decode.Workers)), false})
 		}
 		if c.Wire.Spine > 0 {
 			list = append(list, Unserviceable{"the spine", s.offeredBytes / (span * c.Wire.Spine), false})
@@ -319,12 +319,12 @@ func (m *machine) result() Result {
 	r.Throughput = float64(s.completed) / m.now
 	s.hold(m.now, 0, 0)
 	s.batchArea(m.now, 0)
-	lanes := float64(max(1, c.Wire.Lanes))
+	out, in := float64(max(1, c.Wire.EgressLanes)), float64(max(1, c.Wire.IngressLanes))
 	p, d := float64(c.Prefill.Workers)*m.now, float64(c.Decode.Workers)*m.now
 	r.Utilisation = Utilisation{
 		Prefill: ptr(s.prefillBusy / p),
-		Egress:  share(len(c.Wire.Egress) > 0, m.fabric.busyEgress/(p*lanes)),
-		Ingress: share(len(c.Wire.Ingress) > 0, m.fabric.busyIngress/(d*lanes)),
+		Egress:  share(len(c.Wire.Egress) > 0, m.fabric.busyEgress/(p*out)),
+		Ingress: share(len(c.Wire.Ingress) > 0, m.fabric.busyIngress/(d*in)),
 		Spine:   share(c.Wire.Spine > 0, m.fabric.busySpine/m.now),
 		Decode:  ptr(s.decodeBusy / d),
 	}

@@ -111,9 +111,10 @@ type Wire struct {
 	// on one lane; the last entry holds beyond. Empty: no limit. Ingress is the
 	// same at a decode worker.
 	Egress, Ingress []float64
-	// Lanes is the number of separate lanes (NICs that a request has to itself
-	// under data-parallel attention) of each worker; 0 means 1.
-	Lanes int
+	// EgressLanes and IngressLanes are the numbers of separate lanes of a worker
+	// (data-parallel ranks, each with NICs of its own), which requests take in
+	// turn; 0 means 1. The capacities above are those of one lane.
+	EgressLanes, IngressLanes int
 	// Spine is the capacity in bytes/s shared by all workers; 0: no limit.
 	Spine float64
 	// Ranks draw their times independently around the demand, lognormal with

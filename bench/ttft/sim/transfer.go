@@ -85,9 +85,9 @@ func (m *machine) activate(id int32) { m.flow(id) }
 // many bytes more, at the same rate.
 func (m *machine) flow(id int32) {
 	r := &m.slots[id]
-	lanes := int32(max(1, m.c.Wire.Lanes))
+	out, in := int32(max(1, m.c.Wire.EgressLanes)), int32(max(1, m.c.Wire.IngressLanes))
 	m.fabric.advance(m.now)
-	m.fabric.start(id, r.pw*lanes+r.lane, r.dw*lanes+r.lane, r.pending*r.slow, r.limit*r.slow)
+	m.fabric.start(id, r.pw*out+r.lane%out, r.dw*in+r.lane%in, r.pending*r.slow, r.limit*r.slow)
 	r.pending = 0
 	m.fabric.divide()
 }
