@@ -85,7 +85,7 @@ func TestDeviceBuffersRefusedWithReason(t *testing.T) {
 		}
 	}
 	t.Setenv("FAKECUDA_FAIL", "cuInit:802")
-	if _, err := mem.Allocate(mem.Spec{Kind: mem.Pinned, Bytes: 1}); fault.CodeOf(err) != fault.CUDAFabric {
+	if _, err := mem.Allocate(mem.Spec{Kind: mem.Pinned, Bytes: 1}); fault.CodeOf(err) != fault.GPUFabric {
 		t.Errorf("got %v", err)
 	}
 }

@@ -83,7 +83,7 @@ func TestUnavailableHasASentenceForEachState(t *testing.T) {
 		state                     cuda.State
 		want                      string
 	}{
-		{"no library", "/nowhere/libcuda.so.1", "", "-", cuda.NoLibrary, "no NVIDIA driver here: /nowhere/libcuda.so.1: cannot open"},
+		{"no library", "/nowhere/libcuda.so.1", "", "-", cuda.NoLibrary, "no NVIDIA driver here, and no NVIDIA GPU is on the PCI bus: /nowhere/libcuda.so.1: cannot open"},
 		{"no device", fake, "cuInit:100", "-", cuda.NoDevice, "sees no GPU: the kernel module nvidia is not loaded"},
 		{"nothing visible", fake, "", "", cuda.NoDevice, "CUDA_VISIBLE_DEVICES is set and empty"},
 		{"nothing named", fake, "", "GPU-77", cuda.NoDevice, "CUDA_VISIBLE_DEVICES=GPU-77 may name none"},

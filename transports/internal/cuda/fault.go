@@ -6,9 +6,36 @@ import (
 	"hopbench/transports/fault"
 )
 
-var stateCodes = map[State]fault.Code{
-	NoLibrary: fault.CUDANoLibrary, TooOld: fault.CUDATooOld, NoDevice: fault.CUDANoDevice, FabricNotReady: fault.CUDAFabric,
-	DriverMismatch: fault.CUDAMismatch, StubLibrary: fault.CUDAStub, InitFailed: fault.CUDAInit,
+// code is the row of the table for a state and what was read beside it.
+func (u *Unavailable) code() fault.Code {
+	absent := fault.GPUNone
+	if u.OnBus > 0 {
+		absent = fault.GPUDriver
+	}
+	switch u.State {
+	case NoLibrary:
+		if u.Kernel != "" {
+			return fault.GPULibrary
+		}
+		return absent
+	case NoDevice:
+		switch {
+		case u.VisibleSet:
+			return fault.CUDAHidden
+		case u.Kernel != "":
+			return fault.GPUNode
+		}
+		return absent
+	case TooOld:
+		return fault.CUDATooOld
+	case FabricNotReady:
+		return fault.GPUFabric
+	case DriverMismatch:
+		return fault.GPUMismatch
+	case StubLibrary:
+		return fault.CUDAStub
+	}
+	return fault.CUDAInit
 }
 
 // Fault gives an error of this package its row of the fault table, with what was attempted and on which device. An error
@@ -26,7 +53,7 @@ func Fault(err error, op, device string) error {
 	}
 	switch {
 	case errors.As(err, &u):
-		e.Code = stateCodes[u.State]
+		e.Code = u.code()
 	case errors.Is(err, ErrStalled):
 		e.Code = fault.LoopStalled
 	case call != nil && call.Code == codeOutOfMemory:

@@ -46,7 +46,7 @@ func openAt(path, root string) (*Library, error) {
 	why := C.hb_cuda_open(name, &table, &words[0], C.size_t(len(words)))
 	l := &Library{table: table}
 	l.users.Store(1)
-	u := &Unavailable{Library: path, Kernel: kernelDriver(root)}
+	u := &Unavailable{Library: path, Kernel: kernelDriver(root), OnBus: onBus(root)}
 	if table != nil {
 		u.Library = l.Path()
 		u.API = l.api()
@@ -131,4 +131,18 @@ func kernelDriver(root string) string {
 		}
 	}
 	return ""
+}
+
+// onBus counts NVIDIA's VGA and 3D controllers below root.
+func onBus(root string) int {
+	n := 0
+	vendors, _ := filepath.Glob(filepath.Join(root, "sys/bus/pci/devices/*/vendor"))
+	for _, v := range vendors {
+		vendor, _ := os.ReadFile(v)
+		class, _ := os.ReadFile(filepath.Join(filepath.Dir(v), "class"))
+		if strings.TrimSpace(string(vendor)) == "0x10de" && strings.HasPrefix(string(class), "0x03") {
+			n++
+		}
+	}
+	return n
 }

@@ -45,6 +45,7 @@ type Unavailable struct {
 	Library    string // the file that was loaded, or the name that was asked for
 	API        int    // cuDriverGetVersion; 0 where it is not known
 	Kernel     string // version of the kernel's module; empty where there is none
+	OnBus      int    // NVIDIA display functions and 3D controllers on the PCI bus
 	Visible    string // CUDA_VISIBLE_DEVICES
 	VisibleSet bool
 	Detail     string // the loader's words, or the missing functions
@@ -61,7 +62,7 @@ func (u *Unavailable) Error() string {
 		if u.Kernel != "" {
 			return fmt.Sprintf("the kernel runs NVIDIA driver %s but its user library cannot be loaded (%s): a container runtime did not mount it", u.Kernel, u.Detail)
 		}
-		return fmt.Sprintf("there is no NVIDIA driver here: %s", u.Detail)
+		return fmt.Sprintf("there is no NVIDIA driver here, and %s: %s", u.bus(), u.Detail)
 	case TooOld:
 		return fmt.Sprintf("%s (CUDA %s) is too old: it lacks %s", u.Library, apiVersion(u.API), u.Detail)
 	case NoDevice:
@@ -85,11 +86,21 @@ func (u *Unavailable) noDevice() string {
 	case u.VisibleSet:
 		s += fmt.Sprintf(": CUDA_VISIBLE_DEVICES=%s may name none of them", u.Visible)
 	case u.Kernel == "":
-		s += ": the kernel module nvidia is not loaded"
+		s += ": the kernel module nvidia is not loaded, and " + u.bus()
 	default:
 		s += fmt.Sprintf(": the kernel runs driver %s, so no device node was given to this container or user", u.Kernel)
 	}
 	return fmt.Sprintf("%s (%v)", s, u.Err)
+}
+
+func (u *Unavailable) bus() string {
+	switch u.OnBus {
+	case 0:
+		return "no NVIDIA GPU is on the PCI bus"
+	case 1:
+		return "one NVIDIA GPU is on the PCI bus"
+	}
+	return fmt.Sprintf("%d NVIDIA GPUs are on the PCI bus", u.OnBus)
 }
 
 // userDriver reads the driver's release from the file that libcuda.so.1 links to (libcuda.so.550.163.01).
