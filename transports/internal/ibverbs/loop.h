@@ -1,0 +1,71 @@
+/* What the loops are made of. Everything here runs inside the clock: no allocation, no lock, and no system call of ours
+ * but the sleep of a wait that was asked to block. */
+#ifndef HOPBENCH_VERBS_LOOP_H
+#define HOPBENCH_VERBS_LOOP_H
+#include "verbs.h"
+#ifdef HV_HEADERS
+
+enum { HV_POLL = 32 }; /* completions taken in one call */
+
+/* A work request's id says what its completion is worth: queue, loop, and for sends how many work requests and how many
+ * ends of operations it stands for; for receives whether the message was the last of its operation. */
+#define HV_ID_RECV (1ull << 63)
+#define HV_ID_LAST (1ull << 62)
+#define HV_ID_QUEUE(id) ((uint32_t)((id) >> 48) & 0x3fff)
+#define HV_ID_LOOP(id) ((uint32_t)((id) >> 40) & 0xff)
+#define HV_ID_WORK(id) ((uint32_t)((id) >> 20) & 0xfffff)
+#define HV_ID_OPS(id) ((uint32_t)(id) & 0xfffff)
+#define HV_ID(queue, loop, work, ops) \
+	((uint64_t)(queue) << 48 | (uint64_t)((loop) & 0xff) << 40 | (uint64_t)(work) << 20 | (uint64_t)(ops))
+
+/* How one side lays messages out: whose offset of a piece is ours, and where the two regions are. */
+struct hv_layout {
+	uint64_t ours, theirs;
+	int swap; /* 1: the piece's remote offset is ours */
+};
+
+/* One running loop. */
+struct hv_run {
+	hv_group *g;
+	const struct hv_loop *l;
+	uint32_t *stop;
+	struct hv_tally *tally;
+	struct hv_failure *why;
+	struct hv_layout out, in;
+	enum ibv_wr_opcode middle, last; /* of an operation's messages */
+	int extra;    /* 1: a message without payload follows each operation (the notification after a read) */
+	int empty;    /* 1: answers without payload (replies to notifications) */
+	int empty_in; /* 1: what comes in lands in no memory of ours: it only tells */
+	int hears;    /* 1: messages come in that take receives */
+	int serves;   /* 1: this is the target's loop: what comes in may want an answer */
+	uint32_t receives; /* receives kept posted a stream */
+	int by_send;  /* 1: an operation is done when its send is acknowledged */
+	int echo;     /* HV_NO_ECHO, HV_ECHO_MARK or HV_ECHO_MESSAGE */
+	int ending;   /* nothing more is started but what is needed to hear of what was */
+	int closing;  /* what arrives now only uses up receives */
+	uint32_t depth, signal_every;
+	uint32_t batch;
+	int64_t now;  /* time of the last completions */
+	int64_t progress; /* and of the last that moved something */
+	int64_t stall;
+};
+
+/* Takes completions: more than 0, or 0 when `until` came (0: never) or the stop word was set and `heed` is on, or -1 with
+ * r->why. */
+int hv_take(struct hv_run *r, struct ibv_wc *wc, int64_t until, int heed, int wait);
+int hv_fail(struct hv_run *r, int step, int error);
+int hv_fail_completion(struct hv_run *r, const struct ibv_wc *wc);
+/* Posts what may be started on q. */
+int hv_fill(struct hv_run *r, uint32_t queue);
+/* Keeps q's receives posted. */
+int hv_receive(struct hv_run *r, uint32_t queue);
+/* Notes. */
+int hv_say(struct hv_run *r, uint32_t kind);
+int hv_hear(struct hv_run *r, const struct ibv_wc *wc);
+
+static inline int hv_stopped(const struct hv_run *r)
+{
+	return r->stop && __atomic_load_n(r->stop, __ATOMIC_RELAXED) != 0;
+}
+#endif
+#endif
