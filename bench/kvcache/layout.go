@@ -235,8 +235,10 @@ func (m *Model) planner(o Options) (*planner, error) {
 		if err := s.split(len(m.Layers), draft); err != nil {
 			return nil, err
 		}
-		if m.Heads%s.tp != 0 {
-			return nil, fmt.Errorf("%s: tp %d does not divide the %d attention heads: no engine splits the model so", s.name, s.tp, m.Heads)
+		for _, heads := range append([]int{m.Heads}, m.otherHeads...) {
+			if heads%s.tp != 0 {
+				return nil, fmt.Errorf("%s: tp %d does not divide the %d attention heads: no engine splits the model so", s.name, s.tp, heads)
+			}
 		}
 		for _, t := range p.tensors {
 			if !splits(t.heads, s.tp) {

@@ -78,6 +78,37 @@ func TestOneBlockAsLogged(t *testing.T) {
 	}
 }
 
+// Counts and sizes that others report for one rank.
+func TestPublishedDescriptors(t *testing.T) {
+	// nixl issue 1514: Llama-70B at TP8, 118 blocks: 80 x 2 x 118 descriptors, 160 when all merge.
+	l := layout(t, "llama-3.1-70b", both(Parallel{TP: 8}, Options{Tokens: 118 * 16}))
+	if l.Ranks[0].Descriptors != 18880 || l.ContiguousDescriptors != 160 {
+		t.Errorf("70B: %d descriptors, %d merged", l.Ranks[0].Descriptors, l.ContiguousDescriptors)
+	}
+	// vLLM issue 53237: DeepSeek-V4-Flash, one descriptor a layer and block: about 32k of about 16 KB at 128K tokens, 254k at 1M.
+	// In blocks of 256: 21 layers x (entries and indexer) x 512 blocks, 20 layers x 512, and the 43 windows' last block.
+	for tokens, want := range map[int64]int64{128 << 10: 21*2*512 + 20*512 + 43, 1 << 20: 21*2*4096 + 20*4096 + 43} {
+		l := layout(t, "deepseek-v4-flash", Options{Tokens: tokens, BlockTokens: 256, KVDType: "fp8_ds_mla"})
+		mean := l.Ranks[0].Bytes / l.Ranks[0].Descriptors
+		if l.Ranks[0].Descriptors != want || mean < 15_500 || mean > 16_500 {
+			t.Errorf("%d tokens: %d descriptors of %d bytes, want %d", tokens, l.Ranks[0].Descriptors, mean, want)
+		}
+	}
+	// sglang pull request 7236: DeepSeek-V3 at 10,000 tokens, 703 MB.
+	if l := layout(t, "deepseek-v3", Options{Tokens: 10_000}); l.RequestBytes != 702_720_000 {
+		t.Errorf("DeepSeek-V3: %d bytes", l.RequestBytes)
+	}
+}
+
+func BenchmarkLayout(b *testing.B) {
+	m := load(b, "llama-3.1-70b")
+	for b.Loop() {
+		if _, err := m.Layout(both(Parallel{TP: 8}, Options{Tokens: 8192})); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func TestWireBytes(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -282,6 +313,7 @@ func TestLayoutRefuses(t *testing.T) {
 		{"llama-3.1-8b", Options{Tokens: 1, KVDType: "fp7"}, `kv dtype: dtype "fp7" is not known`},
 		{"llama-3.1-8b", Options{Tokens: 1, KVDType: "fp8_ds_mla"}, "does not fit"},
 		{"llama-3.1-8b", Options{Tokens: 1, Decode: Parallel{TP: 3}}, "decode: tp 3 does not divide the 32 attention heads"},
+		{"laguna-s-2.1-fp8", Options{Tokens: 1, Decode: Parallel{TP: 16}}, "decode: tp 16 does not divide the 72 attention heads"},
 		{"llama-3.1-8b", Options{Tokens: 1, Prefill: Parallel{PP: 33}}, "prefill: pp 33 is above the model's 32 layers"},
 		{"llama-3.1-8b", Options{Tokens: 1, Decode: Parallel{TP: 8, DP: 3, AttentionDP: true}}, "decode: dp 3 does not divide tp 8"},
 		{"llama-3.1-8b", Options{Tokens: 1, Decode: Parallel{TP: 8, NICs: []int{1}}}, "decode: nics names 1 NICs for 8 ranks"},

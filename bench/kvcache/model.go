@@ -61,4 +61,6 @@ type Model struct {
 	Source       string  // where the facts come from, with the date; empty for a file
 	Estimate     bool    // the architecture is not known, and the caller asked for an estimate
 	Assumptions  []string
+
+	otherHeads []int // query heads of layers that have a number of their own
 }

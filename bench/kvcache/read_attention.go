@@ -56,7 +56,8 @@ func (r *reader) basics(f family) (b basics, err error) {
 		return b, err
 	}
 	r.model.Heads, r.model.HiddenSize = b.heads, b.hidden
-	return b, nil
+	r.model.otherHeads, err = s.wholes("num_attention_heads_per_layer", 1)
+	return b, err
 }
 
 // layerCount reads the number of layers, or counts a pattern where the number is absent.
