@@ -11,8 +11,8 @@ import (
 	"hopbench/transports/topo"
 )
 
-// checks are the doctor's questions about peer access between the GPUs of one process.
-func checks() []transports.Check {
+// Checks are the doctor's questions about peer access between the GPUs of one process.
+func Checks() []transports.Check {
 	var list []transports.Check
 	var before []fault.Code
 	gate := func(code fault.Code, title string, run func(*topo.Host) []fault.Finding) {
