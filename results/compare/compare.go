@@ -240,11 +240,13 @@ func (o *Options) row(p pair, metric string, old, new *Set, interleaved bool, ma
 }
 
 func familyMetric(definition string) string {
-	switch family, _, _ := strings.Cut(definition, "."); family {
-	case "latency":
-		return Latency
-	case "rate":
-		return "message_rate"
+	for _, part := range strings.Split(definition, ".") { // "latency.half_rtt", "perftest.latency.half_rtt"
+		switch part {
+		case "latency":
+			return Latency
+		case "rate":
+			return "message_rate"
+		}
 	}
 	return Bandwidth
 }

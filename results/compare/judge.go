@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 )
 
@@ -168,22 +169,38 @@ func (s *series) shape(o *outcome) {
 }
 
 // unstable tells a difference that the order of the runs could have made. Interleaved runs take a slow
-// change out; where all old samples come before all new ones nothing does, and a side that
-// moves by as much on its own decides nothing.
+// change out; where all old samples come before all new ones nothing does, so a side whose samples
+// depend on the ones before them, or that moves by half as much on its own, decides nothing, unless
+// the difference is far beyond all that either side did.
 func (s *series) unstable(o *outcome, effect float64) string {
-	if o.interleaved {
+	if o.interleaved || !s.ordered {
 		return ""
 	}
 	oldLogs, newLogs := split(s.points)
+	const beside = ", and the runs were not interleaved"
 	for _, side := range []struct {
 		name string
 		logs []float64
 	}{{"old", oldLogs}, {"new", newLogs}} {
-		if change, found := drift(side.logs); found && s.ordered && math.Abs(math.Log1p(change)) >= effect/2 {
-			return fmt.Sprintf("%s drifts by %+.1f %% by itself, and the runs were not interleaved", side.name, 100*change)
+		if len(side.logs) < leastForShape {
+			continue
+		}
+		if span := slices.Max(side.logs) - slices.Min(side.logs); effect >= 2*span {
+			continue
+		}
+		if change, found := drift(side.logs); found && math.Abs(math.Log1p(change)) >= effect/2 {
+			return fmt.Sprintf("%s drifts by %+.1f %% by itself%s", side.name, 100*change, beside)
 		}
 		if gap, found := phases(side.logs); found && gap >= effect/2 {
-			return fmt.Sprintf("%s stands at two levels %.1f %% apart by itself, and the runs were not interleaved", side.name, 100*math.Expm1(gap))
+			return fmt.Sprintf("%s stands at two levels %.1f %% apart by itself%s", side.name, 100*math.Expm1(gap), beside)
+		}
+		half := len(side.logs) / 2
+		moved := math.Abs(median(slices.Clone(side.logs[:half])) - median(slices.Clone(side.logs[half:])))
+		if moved >= effect/2 {
+			return fmt.Sprintf("%s moves by %.1f %% from its first half to its second by itself%s", side.name, 100*math.Expm1(moved), beside)
+		}
+		if dependent(side.logs) {
+			return fmt.Sprintf("each sample of %s is like the one before it (a drift or phases of the machine)%s", side.name, beside)
 		}
 	}
 	return ""

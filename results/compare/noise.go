@@ -47,6 +47,29 @@ func everyNth(v []float64, k int) []float64 {
 	return out
 }
 
+// dependent reports whether each sample is more like the one before it than chance has it: the rank
+// version of von Neumann's ratio (Bartels 1982), one-sided at 2.5 %.
+func dependent(logs []float64) bool {
+	n := float64(len(logs))
+	if len(logs) < leastForShape {
+		return false
+	}
+	ranks := doubleRanks(logs)
+	mean, whole, steps := n+1, 0.0, 0.0 // of doubled ranks
+	for i, r := range ranks {
+		whole += (float64(r) - mean) * (float64(r) - mean)
+		if i > 0 {
+			d := float64(r - ranks[i-1])
+			steps += d * d
+		}
+	}
+	if whole == 0 {
+		return false
+	}
+	variance := 4 * (n - 2) * (5*n*n - 2*n - 9) / (5 * n * (n + 1) * (n - 1) * (n - 1))
+	return (steps/whole-2)/math.Sqrt(variance) < -1.96
+}
+
 // phases looks for two levels among the samples of one side: the cut of the ordered samples that
 // leaves the least spread inside the two parts. It is found where that spread is small enough beside the
 // whole, each part has a fifth of the samples, and the gap is wide beside the steps inside the parts.

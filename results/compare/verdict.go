@@ -18,6 +18,8 @@ const (
 
 	Regression  = "regression"  // of a report: some row is worse
 	Improvement = "improvement" // some row is better, none worse
+
+	NotInterleaved = "not_interleaved" // what a gate may fail on: the runs of the sides do not alternate in time
 )
 
 // conclude makes the report's verdict and headline from its rows. There is no average: the headline names rows.
@@ -84,7 +86,7 @@ func Change(ratio float64) string {
 }
 
 // FailOn lists what a gate may be told to fail on.
-func FailOn() []string { return []string{Regression, Missing, TooFew, Undecided} }
+func FailOn() []string { return []string{Regression, Missing, TooFew, Undecided, NotInterleaved} }
 
 // Failures says why a gate that fails on the given things fails; none is a pass. A broken absolute bound fails
 // always, and so does a comparison in which no row could have been found different: a gate that cannot
@@ -107,8 +109,11 @@ func (r *Report) Failures(on ...string) []string {
 		default:
 			add("this comparison cannot fail: with these samples no difference of any size would show; at least %d samples a side are needed", needed)
 		}
-	} else if r.SameFiles && len(on) > 0 && want[Undecided] {
+	} else if r.SameFiles && want[Undecided] {
 		add("the same file stands on both sides")
+	}
+	if want[NotInterleaved] && !r.Interleaved {
+		add("the runs of the two sides do not alternate in time")
 	}
 	for _, row := range r.Rows {
 		name := row.Cell + " " + row.Metric

@@ -46,7 +46,6 @@ type perftest struct {
 	latency, both      bool
 	qps, depth, mtu    int64
 	cqMod              int64
-	gid                string
 }
 
 // setTest reads "RDMA_Write Bidirectional BW Test" or "RDMA_Write_BW_Test".
