@@ -150,7 +150,7 @@ func (l *lane) open(ctx context.Context, d transports.Driver) error {
 		return took
 	}
 	var err error
-	l.transport, err = d.Open(ctx, transports.Options{Device: r.Device, Settings: r.Settings, Bind: r.Bind, Announce: r.Announce, Memory: r.Memory})
+	l.transport, err = d.Open(ctx, transports.Options{Device: r.Device, Settings: known(d, r.Settings), Bind: r.Bind, Announce: r.Announce, Memory: r.Memory})
 	if err != nil {
 		return err
 	}
@@ -177,6 +177,17 @@ func (l *lane) open(ctx context.Context, d transports.Driver) error {
 	}
 	l.opened.RegionKey, l.opened.RegionBytes, l.opened.Memory = l.region.Key(), l.buffer.Len(), l.buffer.Facts()
 	return nil
+}
+
+// known picks the settings that are this driver's: a plan holds those of all its transports.
+func known(d transports.Driver, all map[string]string) map[string]string {
+	mine := map[string]string{}
+	for _, s := range d.Settings() {
+		if v, ok := all[s.Name]; ok {
+			mine[s.Name] = v
+		}
+	}
+	return mine
 }
 
 func (l *lane) Opened() Opened { return l.opened }
