@@ -13,8 +13,8 @@ import (
 	"hopbench/transports/topo/rdmaport"
 )
 
-// checks are the doctor's questions about one link layer, "InfiniBand" or "Ethernet": causes first, then what to be warned of.
-func checks(link string) []transports.Check {
+// Checks are the doctor's questions about one link layer, "InfiniBand" or "Ethernet": causes first, then what to be warned of.
+func Checks(link string) []transports.Check {
 	c := checker{link}
 	stack, device := fault.RDMANoStack, fault.RDMANoDevice
 	list := []transports.Check{
