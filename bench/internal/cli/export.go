@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hopbench/results/export"
+)
+
+func newExport(env *Env) *cobra.Command {
+	var format, out string
+	var names []string
+	var summaries strings.Builder
+	for _, f := range export.Formats() {
+		names = append(names, f[0])
+		fmt.Fprintf(&summaries, "\n  %-12s %s", f[0], f[1])
+	}
+	cmd := &cobra.Command{
+		Use:   "export FILE...",
+		Short: "Write result files in the formats of other tools: benchstat, CSV, OpenMetrics",
+		Long: `Writes result files in another tool's format. A FILE may be a folder, for the *.jsonl files in
+it, or - for standard input. Units are base units: bytes, seconds.
+
+Formats:` + summaries.String(),
+		Example: `  hopbench export base.jsonl > base.txt; hopbench export head.jsonl > head.txt
+  benchstat base.txt head.txt
+  hopbench export --format openmetrics run.jsonl -o /var/lib/node_exporter/hopbench.prom
+  hopbench export --format csv results/runs`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("%s: name a result file", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := oneOf("--format", format, names); err != nil {
+				return err
+			}
+			runs, err := readRuns(env, args)
+			if err != nil {
+				return usagef("%w", err)
+			}
+			var w io.Writer = env.Stdout
+			if out != "" {
+				f, err := os.Create(out)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				w = f
+			}
+			if err := export.Write(w, format, runs); err != nil {
+				return usagef("%w", err)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&format, "format", "gobench", "how to write: "+strings.Join(names, ", "))
+	f.StringVarP(&out, "out", "o", "", "write to this file instead of standard output")
+	// The only error is a flag that is not defined.
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
