@@ -50,6 +50,8 @@ type Transport struct {
 	Findings []fault.Finding `json:"findings"`
 	// Hidden are the checks that were not asked, each because a cause before it failed.
 	Hidden []Hidden `json:"hidden,omitempty"`
+
+	asked []fault.Code // codes of the checks that ran
 }
 
 // Hidden is a check that was not asked.
@@ -98,6 +100,7 @@ func examine(h *topo.Host, d Patient) Transport {
 			t.Hidden = append(t.Hidden, Hidden{Code: c.Code, Behind: cause})
 			continue
 		}
+		t.asked = append(t.asked, c.Code)
 		for _, f := range c.Run(h) {
 			switch f.Severity {
 			case fault.Fail:
