@@ -64,6 +64,8 @@ static int prepare(struct hv_run *r, hv_group *g, const struct hv_loop *l, struc
 		q->stream = st;
 		q->in = q->out = start;
 		q->limit = l->count ? l->count : UINT64_MAX;
+		if (st->at && st->room < q->limit / st->every)
+			q->limit = st->room * st->every; /* a full record ends the loop as a count does */
 		q->started = q->done = q->posted = q->received = q->took = 0;
 		q->peer_took = q->unsignalled = 0;
 		q->next_stamp = st->every;
@@ -318,8 +320,6 @@ static int advance(struct hv_run *r)
 		}
 		for (int s = 0; s < l->streams; s++) {
 			struct hv_queue *q = &g->queue[s];
-			if (q->stream->at && q->stream->stamps == q->stream->room)
-				wind_up(r, q);
 			if (r->echo == HV_ECHO_MARK && q->started == q->done && q->started < q->limit &&
 			    (l->bytes_per_second <= 0 || r->ending || r->now >= q->due))
 				lay_mark(r, q);
