@@ -262,16 +262,23 @@ CUresult cuMemcpyDtoHAsync_v2(void *h, CUdeviceptr d, size_t n, CUstream s)
 	return queue(s, &op, !to);
 }
 
+/* Whether the context that queues a copy may reach the other end of it. */
+static int direct(CUcontext to, CUcontext from)
+{
+	if (current == from)
+		return (from->peers >> to->physical) & 1;
+	return current == to && (to->peers >> from->physical) & 1;
+}
+
 static CUresult between(struct allocation *to, CUdeviceptr d, struct allocation *from, CUdeviceptr f, size_t n, CUstream s)
 {
 	struct op op = { .kind = COPY, .n = n, .to = at(to, d), .from = at(from, f), .uses = { to, from } };
 	CUcontext tc = to->ctx, fc = from->ctx;
-	unsigned either = (fc->peers & (1u << tc->physical)) | (tc->peers & (1u << fc->physical));
 
 	if (tc == fc) {
 		op.first = &tc->engines[D2D];
 		op.rate = M.rate[D2D];
-	} else if (either) {
+	} else if (direct(tc, fc)) {
 		op.first = &fc->engines[LINK_OUT];
 		op.second = &tc->engines[LINK_IN];
 		op.rate = M.pair_rate[fc->physical][tc->physical];
@@ -295,7 +302,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr d, CUdeviceptr f, size_t n, CUstream s
 	from = find(f, n);
 	if (!to || !from || !to->ctx || !from->ctx)
 		return INVALID_VALUE;
-	if (to->ctx != from->ctx && !((from->ctx->peers & (1u << to->ctx->physical)) | (to->ctx->peers & (1u << from->ctx->physical))))
+	if (to->ctx != from->ctx && !direct(to->ctx, from->ctx))
 		return PEER_ACCESS_NOT_ENABLED;
 	return between(to, d, from, f, n, s);
 }
