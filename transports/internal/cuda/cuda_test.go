@@ -412,8 +412,9 @@ func TestLoopsEndByCountDeadlineAndStop(t *testing.T) {
 			t.Errorf("full stamps: %+v, %v", done, err)
 		}
 		l = p.loop()
-		l.Stop = new(atomic.Uint32)
-		time.AfterFunc(5*time.Millisecond, func() { l.Stop.Store(1) })
+		stop := new(atomic.Uint32)
+		l.Stop = stop
+		time.AfterFunc(5*time.Millisecond, func() { stop.Store(1) })
 		if done, err = th.Run(l); err != nil || done.Ops == 0 {
 			t.Errorf("stop: %+v, %v", done, err)
 		}
