@@ -12,10 +12,36 @@ import (
 
 // Document is what --json prints. Keys carry units; what is not known is absent.
 type Document struct {
-	Projections []Projection `json:"projections"`
-	Answers     []Answer     `json:"answers,omitempty"`
-	Example     *Example     `json:"example,omitempty"`
-	Skipped     []string     `json:"cells_not_used,omitempty"`
+	Projections []Projection  `json:"projections"`
+	Answers     []Answer      `json:"answers,omitempty"`
+	Example     *Example      `json:"example,omitempty"`
+	Refused     []Refusal     `json:"refused,omitempty"`
+	Sensitivity []Effects     `json:"sensitivity,omitempty"`
+	AgainstISL  []ttft.Series `json:"against_isl_tokens,omitempty"`
+	AgainstRate []ttft.Series `json:"against_rate_requests_per_second,omitempty"`
+	Skipped     []string      `json:"cells_not_used,omitempty"`
+}
+
+// Refusal is a link without a projection, and why.
+type Refusal struct {
+	Label  string `json:"label"`
+	Reason string `json:"reason"`
+}
+
+// Effects is the sensitivity on one link.
+type Effects struct {
+	Label   string   `json:"label"`
+	Effects []Effect `json:"effects"`
+}
+
+// Effect is what one mechanism adds to TTFT, in seconds.
+type Effect struct {
+	Mechanism     string   `json:"mechanism"`
+	AddedP50      *float64 `json:"added_p50_seconds,omitempty"`
+	AddedP99      *float64 `json:"added_p99_seconds,omitempty"`
+	P50           *float64 `json:"p50_without_seconds,omitempty"`
+	P99           *float64 `json:"p99_without_seconds,omitempty"`
+	Unserviceable string   `json:"unserviceable_without,omitempty"`
 }
 
 // Answer is one answer to a reverse question.

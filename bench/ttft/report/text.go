@@ -241,7 +241,7 @@ func Seconds(v float64) string {
 	switch {
 	case a == 0:
 		return "0"
-	case a < 1e-3:
+	case a < 0.9995e-3:
 		return fmt.Sprintf("%.3g us", v*1e6)
 	case a < 0.9995:
 		return fmt.Sprintf("%.3g ms", v*1e3)

@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"hopbench/bench/ttft/curve"
+	"hopbench/bench/ttft/link"
+	"hopbench/bench/ttft/report"
+	"hopbench/results"
+	"hopbench/results/unit"
+)
+
+// allLinks is every link that was asked for: measured first, then given, then
+// the references. What was measured otherwise than asked for is refused by
+// name, or, with --extrapolate, taken and labelled.
+func (f *ttftFlags) allLinks(doc *report.Document, operation string) ([]*link.Link, error) {
+	if len(f.results) == 0 && len(f.links) == 0 && !f.reference {
+		return nil, usagef("ttft needs a link: --results FILE, --link NAME=RATE or --reference")
+	}
+	var links []*link.Link
+	if len(f.results) > 0 {
+		measured, err := f.measured(doc, operation)
+		if err != nil {
+			return nil, err
+		}
+		links = append(links, measured...)
+	}
+	for _, text := range f.links {
+		l, err := parseLink(text)
+		if err != nil {
+			return nil, usagef("--link %s: %v", text, err)
+		}
+		links = append(links, l)
+	}
+	if f.reference {
+		refs, err := link.References(f.descriptor.Seconds())
+		if err != nil {
+			return nil, err
+		}
+		links = append(links, refs...)
+	}
+	if len(links) == 0 && len(doc.Refused) == 0 {
+		return nil, usagef("the result files have no cell that a transfer by %s could be projected from%s", operation, skipped(doc.Skipped))
+	}
+	return links, nil
+}
+
+func skipped(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(list, "; ") + ")"
+}
+
+func (f *ttftFlags) measured(doc *report.Document, operation string) ([]*link.Link, error) {
+	runs, err := results.ReadFiles(f.results...)
+	if err != nil {
+		return nil, usagef("--results: %v", err)
+	}
+	var cells []results.Cell
+	for _, r := range runs {
+		for _, c := range r.Cells {
+			// A file says once what holds for all its cells.
+			if c.Provenance == "" {
+				c.Provenance = r.Header.Provenance
+			}
+			if c.Source == "" {
+				c.Source = r.Header.Source
+			}
+			cells = append(cells, c)
+		}
+	}
+	curves, notUsed, err := curve.FromCells(cells)
+	if err != nil {
+		return nil, usagef("--results: %v", err)
+	}
+	doc.Skipped = notUsed
+	var links []*link.Link
+	have := map[string]bool{}
+	for _, c := range curves {
+		o := c.Origin
+		if len(f.transports) > 0 && !slices.Contains(f.transports, o.Transport) {
+			continue
+		}
+		have[o.Transport] = true
+		if o.Operation != operation {
+			doc.Refused = append(doc.Refused, report.Refusal{Label: o.Label, Reason: fmt.Sprintf("%s was measured with %s, and the engine transfers with %s", o.Label, o.Operation, operation)})
+			continue
+		}
+		l := link.Measured(c)
+		if other := f.otherThan(o); other != "" {
+			if !f.extrapolate {
+				doc.Refused = append(doc.Refused, report.Refusal{Label: o.Label, Reason: o.Label + ": " + other + " (--extrapolate takes it all the same, and labels it)"})
+				continue
+			}
+			l.Notes = append(l.Notes, "from another place: "+other)
+		}
+		links = append(links, l)
+	}
+	for _, t := range f.transports {
+		if !have[t] {
+			return nil, usagef("--transport %s: the result files have no cell of it that a transfer could be projected from%s", t, skipped(notUsed))
+		}
+	}
+	distinct(links)
+	return links, nil
+}
+
+// otherThan says in what a curve's place differs from the one asked for.
+func (f *ttftFlags) otherThan(o curve.Origin) string {
+	var out []string
+	for side, name := range []string{"initiator", "target"} {
+		if kind, _, _ := strings.Cut(o.Memory[side], ":"); f.memory != "" && kind != f.memory && o.Memory[side] != f.memory {
+			out = append(out, fmt.Sprintf("%s memory is %s and not %s", name, or(o.Memory[side], "not known"), f.memory))
+		}
+		if f.gpuWay != "" && o.GPUWay[side] != f.gpuWay {
+			out = append(out, fmt.Sprintf("%s GPU way is %s and not %s", name, or(o.GPUWay[side], "none"), f.gpuWay))
+		}
+		if f.distance != "" && o.PCIDistance[side] != f.distance {
+			out = append(out, fmt.Sprintf("%s PCI distance is %s and not %s", name, or(o.PCIDistance[side], "not known"), f.distance))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func or(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a
+}
+
+// distinct adds to labels that would read the same what tells their links apart.
+func distinct(links []*link.Link) {
+	count := map[string]int{}
+	for _, l := range links {
+		count[l.Label]++
+	}
+	for _, l := range links {
+		if count[l.Label] < 2 {
+			continue
+		}
+		o := l.Measured()
+		more := []string{o.Memory[0] + " to " + o.Memory[1]}
+		for _, pair := range [][2]string{o.GPUWay, o.PCIDistance, o.NUMANode} {
+			if pair[0]+pair[1] != "" {
+				more = append(more, or(pair[0], "-")+"/"+or(pair[1], "-"))
+			}
+		}
+		if o.Rail != "" {
+			more = append(more, "rail "+o.Rail)
+		}
+		l.Label += " (" + strings.Join(more, ", ") + ")"
+	}
+}
+
+// parseLink reads NAME=RATE[-RATE][,latency=T][,descriptor=T].
+func parseLink(text string) (*link.Link, error) {
+	name, rest, ok := strings.Cut(text, "=")
+	if !ok || name == "" {
+		return nil, fmt.Errorf("want NAME=RATE[,latency=1us][,descriptor=1us]")
+	}
+	parts := strings.Split(rest, ",")
+	low, high, ranged := strings.Cut(parts[0], "-")
+	var s link.Spec
+	var err error
+	if ranged && !strings.ContainsAny(low, "bB") {
+		low += strings.TrimLeft(high, "0123456789.") // 1-3GB/s
+	}
+	if s.Low, err = unit.ParseRate(low); err != nil {
+		return nil, err
+	}
+	s.High = s.Low
+	if ranged {
+		if s.High, err = unit.ParseRate(high); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range parts[1:] {
+		key, value, _ := strings.Cut(p, "=")
+		d, err := time.ParseDuration(value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		switch key {
+		case "latency":
+			s.Latency = d.Seconds()
+		case "descriptor":
+			s.PerDescriptor = d.Seconds()
+		default:
+			return nil, fmt.Errorf("%q is neither latency nor descriptor", key)
+		}
+	}
+	return link.Given(name, s)
+}
+
+// maxTableBytes bounds a prefill table: a thousand lines are far fewer.
+const maxTableBytes = 1 << 20
+
+// readPrefillTable reads "tokens,milliseconds" a line; a heading and # comments are skipped.
+func readPrefillTable(path string) ([][2]float64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	points, err := parsePrefillTable(io.LimitReader(f, maxTableBytes))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return points, nil
+}
+
+func parsePrefillTable(r io.Reader) ([][2]float64, error) {
+	var points [][2]float64
+	sc := bufio.NewScanner(r)
+	for n := 1; sc.Scan(); n++ {
+		line, _, _ := strings.Cut(sc.Text(), "#")
+		fields := strings.FieldsFunc(line, func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '\t' })
+		if len(fields) == 0 {
+			continue
+		}
+		if len(fields) < 2 {
+			return nil, fmt.Errorf("line %d: want tokens,milliseconds", n)
+		}
+		tokens, err1 := strconv.ParseFloat(fields[0], 64)
+		ms, err2 := strconv.ParseFloat(fields[1], 64)
+		if err1 != nil || err2 != nil {
+			if len(points) == 0 && err1 != nil && err2 != nil {
+				continue // a heading
+			}
+			return nil, fmt.Errorf("line %d: %q is not tokens,milliseconds", n, strings.TrimSpace(line))
+		}
+		points = append(points, [2]float64{tokens, ms / 1000})
+	}
+	if err := sc.Err(); err != nil {
+		return nil, err
+	}
+	return points, nil
+}
