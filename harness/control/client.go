@@ -147,6 +147,9 @@ func connect(ctx context.Context, addr string, o DialOptions, creds *clientCrede
 	if errors.As(err, &errno) {
 		e.Native = fmt.Sprintf("%s (%d)", unix.ErrnoName(errno), int(errno))
 	}
+	if errno == unix.ECONNRESET { // the connection was there already
+		e.Code, e.Op, e.Err = fault.PeerNotHopbench, "greet the peer", errors.New("it reset the connection at once")
+	}
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		e.Err = fmt.Errorf("no answer within %v", o.Connect)
@@ -274,16 +277,21 @@ func (c *client) Open(ctx context.Context, r harness.OpenRequest) (harness.Lane,
 
 // filling is the limit of a call that touches bytes of memory and makes pieces descriptors.
 func (c *client) filling(bytes uint64, pieces int) time.Duration {
-	return c.o.Phase + time.Duration((float64(bytes)/slowestFill+float64(pieces)/slowestList)*float64(time.Second))
+	return c.o.Phase + seconds(float64(bytes)/slowestFill+float64(pieces)/slowestList)
 }
 
 // looping is the limit of a loop.
 func (c *client) looping(s harness.Span, stall float64) time.Duration {
 	loop := c.o.Loop
 	if s.Seconds > 0 {
-		loop = time.Duration(s.Seconds * float64(time.Second))
+		loop = seconds(s.Seconds)
 	}
-	return c.o.Phase + loop + time.Duration(stall*float64(time.Second))
+	return c.o.Phase + loop + seconds(stall)
+}
+
+// seconds is a duration, of a day at most: what somebody asks for may be more than a duration holds.
+func seconds(s float64) time.Duration {
+	return time.Duration(min(s, 86400) * float64(time.Second))
 }
 
 // Close implements harness.Peer. The server has closed everything, and has room for another client, when it returns.

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -60,7 +61,9 @@ func overTLS(t *testing.T, answer func(*tls.Conn)) func(net.Conn) {
 func TestWhatIsNoPeerIsToldApart(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
-	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
 	defer secure.Close()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -77,7 +80,7 @@ func TestWhatIsNoPeerIsToldApart(t *testing.T) {
 		{"http", web.Listener.Addr().String(), fault.PeerNotHopbench, []string{"HTTP"}},
 		{"https", secure.Listener.Addr().String(), fault.PeerNotHopbench, []string{"TLS"}},
 		{"closes at once", stranger(t, func(net.Conn) {}), fault.PeerNotHopbench, []string{"the connection in the TLS handshake"}},
-		{"resets", stranger(t, func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }), fault.PeerNotHopbench, []string{"the connection in the TLS handshake"}},
+		{"resets", stranger(t, func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }), fault.PeerNotHopbench, []string{"it reset the connection"}},
 		{"ssh", stranger(t, func(c net.Conn) { io.WriteString(c, "SSH-2.0-OpenSSH_9.6\r\n"); io.Copy(io.Discard, c) }), fault.PeerNotHopbench, []string{"SSH"}},
 		{"huge record", stranger(t, func(c net.Conn) { c.Write([]byte{22, 3, 3, 0xff, 0xff}); io.Copy(io.Discard, c) }), fault.PeerNotHopbench, nil},
 		{"silent", stranger(t, func(c net.Conn) { io.Copy(io.Discard, c) }), fault.PeerDeadline, []string{"did not answer the TLS handshake within 500ms"}},

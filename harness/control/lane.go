@@ -41,7 +41,7 @@ func (l *lane) stall() float64 {
 
 // patience is the limit of a call that may have to wait for a loop that stalls.
 func (l *lane) patience() time.Duration {
-	return l.c.o.Phase + time.Duration(l.stall()*float64(time.Second))
+	return l.c.o.Phase + seconds(l.stall())
 }
 
 // Connect implements harness.Lane.

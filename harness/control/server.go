@@ -26,8 +26,10 @@ const (
 	slack = time.Minute
 	// drain is how long the end of a session waits for the calls that it interrupted.
 	drain = 10 * time.Second
-	// succession is how long a new client waits for a session that is just ending.
+	// succession is how long a new client waits for a session that is just ending, and grace for one that may be about to: of a client
+	// that was killed a moment ago.
 	succession = 5 * time.Second
+	grace      = time.Second
 )
 
 // Options is how a server serves. The zero value has no caps and reports nothing.
@@ -157,7 +159,7 @@ func (s *Server) admit(p proof, conn net.Conn) (*session, verdict, error) {
 		v := verdict{kind: overCap, text: fmt.Sprintf("loops of %v were announced; the server allows %g s (--max-duration)", p.loop, most)}
 		return nil, v, fault.New(fault.PeerCap, "take a client", conn.RemoteAddr().String(), "%s", v.text)
 	}
-	deadline := time.Now().Add(succession)
+	arrived := time.Now()
 	for {
 		s.mu.Lock()
 		current := s.current
@@ -173,7 +175,11 @@ func (s *Server) admit(p proof, conn net.Conn) (*session, verdict, error) {
 			return n, verdict{kind: admitted}, nil
 		}
 		s.mu.Unlock()
-		if wait := time.Until(deadline); current.ending() && wait > 0 {
+		limit := grace
+		if current.ending() {
+			limit = succession
+		}
+		if wait := time.Until(arrived.Add(limit)); wait > 0 {
 			select {
 			case <-current.done:
 			case <-time.After(wait):
