@@ -29,7 +29,7 @@ awk -v seed="$(date +%N)" -v now="$now" -v factor=FACTOR -v broken="$BROKEN" 'BE
 		else
 			printf "%s,\"status\":\"ok\",\"bandwidth\":{\"bytes_per_second\":%.0f,\"rounds\":[%.0f]}}\n", head, v, v
 	}
-	printf "{\"record\":\"footer\",\"state\":\"complete\",\"cells\":4}\n"
+	if (broken != "cut") printf "{\"record\":\"footer\",\"state\":\"complete\",\"cells\":4}\n"
 }' >"$out"
 `
 
@@ -118,6 +118,10 @@ func TestGateFailsOnWhatIsNotASpeed(t *testing.T) {
 	}
 	code, output, _ = gate(t, "--base", base, "--head", program(t, "silent", "1", "silent"), "--rounds", "8", "--")
 	if code == 0 || !strings.Contains(output, "wrote no result file") {
+		t.Errorf("exit %d\n%s", code, output)
+	}
+	code, output, _ = gate(t, "--base", base, "--head", program(t, "cut", "1", "cut"), "--rounds", "8", "--")
+	if code != 1 || !strings.Contains(output, "did not come to its end") {
 		t.Errorf("exit %d\n%s", code, output)
 	}
 }

@@ -200,21 +200,13 @@ func (o *Options) row(p pair, metric string, old, new *Set, interleaved bool, ma
 	if d := unit.Better(metricUnit(metric)); d != unit.Neither {
 		row.Better = d.String()
 	}
-	if brokenNew {
-		row.Verdict, row.Broken = Worse, !brokenOld
-		row.Reason = fmt.Sprintf("new: %s", p.new.broken[0])
-		if n := len(p.new.broken); n > 1 {
-			row.Reason += fmt.Sprintf(" (and %d more)", n-1)
+	if brokenNew || brokenOld {
+		if verdict := row.judgeBroken(p, len(a) > 0 && len(b) > 0); verdict {
+			if metric != familyMetric(p.id.Definition) {
+				return nil, nil // the cell's one row of failures says it
+			}
+			return row, nil
 		}
-		if brokenOld {
-			row.Verdict = NotComparable
-			row.Reason += "; old: " + p.old.broken[0]
-		}
-		return row, nil
-	}
-	if brokenOld {
-		row.Verdict, row.Reason = NotComparable, "old: "+p.old.broken[0]
-		return row, nil
 	}
 	if len(a) == 0 || len(b) == 0 {
 		row.Verdict, row.Reason = Missing, "new has no "+metric
@@ -237,6 +229,60 @@ func (o *Options) row(p pair, metric string, old, new *Set, interleaved bool, ma
 		row.Warnings = append(row.Warnings, "some runs of this cell were stopped early")
 	}
 	return row, s
+}
+
+// judgeBroken weighs runs of the cell that failed or were wrong. Where only new has any, the cell is worse, however seldom:
+// correctness is no matter of degree. Where old has some too, new is worse if it fails more often by Fisher's exact
+// test at 5 %; else the runs that are right are compared, and the others said. It reports whether the verdict is given.
+func (row *Row) judgeBroken(p pair, figures bool) bool {
+	say := func(name string, c *cell) string {
+		if len(c.broken) == 0 {
+			return name + ": none failed"
+		}
+		return fmt.Sprintf("%s: %s (%d of %d runs)", name, c.broken[0], len(c.broken), c.runs())
+	}
+	oldBad, newBad := len(p.old.broken), len(p.new.broken)
+	switch {
+	case newBad > 0 && oldBad == 0:
+		row.Verdict, row.Broken, row.Reason = Worse, true, say("new", p.new)
+		return true
+	case newBad > 0 && moreOften(oldBad, p.old.runs(), newBad, p.new.runs()) <= 0.05:
+		row.Verdict, row.Broken, row.Reason = Worse, true, say("new", p.new)+"; "+say("old", p.old)
+		return true
+	case !figures:
+		row.Verdict, row.Reason = NotComparable, say("old", p.old)+"; "+say("new", p.new)
+		return true
+	}
+	row.Warnings = append(row.Warnings, say("old", p.old)+"; "+say("new", p.new))
+	return false
+}
+
+// runs is the number of runs that have the cell.
+func (c *cell) runs() int {
+	n := 0
+	for _, s := range c.series {
+		n = max(n, runsOf(s))
+	}
+	return n + len(c.broken)
+}
+
+// moreOften is the one-sided p of Fisher's exact test for new failing more often than old.
+func moreOften(oldBad, oldRuns, newBad, newRuns int) float64 {
+	bad, all := oldBad+newBad, oldRuns+newRuns
+	var p float64
+	for k := newBad; k <= min(bad, newRuns); k++ {
+		if bad-k <= oldRuns {
+			p += math.Exp(logBinomial(newRuns, k) + logBinomial(oldRuns, bad-k) - logBinomial(all, bad))
+		}
+	}
+	return math.Min(1, p)
+}
+
+func logBinomial(n, k int) float64 {
+	a, _ := math.Lgamma(float64(n + 1))
+	b, _ := math.Lgamma(float64(k + 1))
+	c, _ := math.Lgamma(float64(n - k + 1))
+	return a - b - c
 }
 
 func familyMetric(definition string) string {

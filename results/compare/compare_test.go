@@ -312,6 +312,41 @@ func TestBrokenCells(t *testing.T) {
 	}
 }
 
+// A flaky base is no excuse and no trap: what is right is compared, and a head that fails no more often is no regression.
+func TestFailuresOnBothSides(t *testing.T) {
+	m := newMaker(t)
+	failed := plain(64)
+	failed.Status, failed.Reason = "failed", "timed out"
+	sides := func(oldBad, newBad int) (*Set, *Set) {
+		var a, b []string
+		for i, isNew := range order(gateOrder(16)) {
+			c := withRounds(plain(64), 1e9*(1+0.001*float64(i%7)))
+			if isNew {
+				if len(b) < newBad {
+					c = failed
+				}
+				b = append(b, m.file(i, c))
+			} else {
+				if len(a) < oldBad {
+					c = failed
+				}
+				a = append(a, m.file(i, c))
+			}
+		}
+		return m.load(a...), m.load(b...)
+	}
+	for _, c := range []struct {
+		old, new int
+		want     string
+	}{{0, 1, Worse}, {1, 0, Same}, {1, 1, Same}, {2, 1, Same}, {1, 2, Same}, {1, 9, Worse}, {16, 16, NotComparable}} {
+		old, new := sides(c.old, c.new)
+		r := compared(t, old, new, Options{})
+		if len(r.Rows) != 1 || r.Rows[0].Verdict != c.want {
+			t.Errorf("%d and %d failed: %+v", c.old, c.new, r.Rows)
+		}
+	}
+}
+
 func TestMinEffectByPattern(t *testing.T) {
 	m := newMaker(t)
 	old, new := m.interleaved(16, []int64{4096, 65536}, 65536, 0.9, 0.01)
