@@ -6,9 +6,11 @@ package compare
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -232,7 +234,16 @@ func TestPowerTable(t *testing.T) {
 		}
 		return
 	}
-	if err := os.WriteFile("POWER.md", []byte(powerHead+powerTable(400)), 0o644); err != nil {
+	text := powerHead + powerTable(400)
+	machines := loadRecorded(t)
+	for i, name := range slices.Sorted(maps.Keys(machines)) {
+		if i == 0 {
+			text += "\n### On recorded noise\n\nReal rounds (results/runs/noise) cut into comparisons by contiguous interleaved blocks, and slowed by scaling; noise is a robust standard deviation inside windows of 32 rounds.\n"
+		}
+		table, _, _ := recordedTable(name, machines[name], 1000)
+		text += "\n" + table
+	}
+	if err := os.WriteFile("POWER.md", []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
