@@ -220,9 +220,6 @@ func (t *track) measure(r *results.Cell) error {
 	}
 	r.Converged = &converged
 	r.Warnings = append(r.Warnings, warnings...)
-	if !converged {
-		r.Warnings = append(r.Warnings, "did not converge: the interval of the median is wider than 2.5 %")
-	}
 	if c.concurrency > 1 || c.request != "" {
 		for _, o := range t.ways[0].rounds {
 			r.RequestSeconds = append(r.RequestSeconds, o.StreamSeconds...)

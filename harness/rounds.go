@@ -79,7 +79,7 @@ func (t *track) work(w *way, initiate bool, round uint64) Work {
 	if w.endpoint == 1 { // the two ways use different memory
 		k.Shape.Base = t.link.plan.memory() / 2 / guard * guard
 	}
-	if t.link.session.OtherHost {
+	if !t.link.sameHost {
 		return k
 	}
 	k.Shares = 2
@@ -202,6 +202,10 @@ func (t *track) first(ctx context.Context) error {
 		t.cold.firstUse = w.rounds[0].Stamps[0]
 	}
 	t.link.fresh = false
+	if w := t.ways[0]; len(w.rounds) > 0 {
+		// A peer that was reached by an address may be this host all the same, in another network namespace: the threads then share the CPUs.
+		t.link.sameHost = w.rounds[0].Usage.HostID == w.served[0].Usage.HostID
+	}
 	if err := t.check(ctx); err != nil {
 		return err
 	}

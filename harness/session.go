@@ -59,7 +59,7 @@ type link struct {
 	peer      Peer
 	caps      transports.Caps
 	inProcess bool
-	sameHost  bool
+	sameHost  bool                 // both sides use the same CPUs
 	paths     [2][]transports.Path // local, remote
 	cold      results.Cold
 	memory    [2]mem.Facts
@@ -180,7 +180,7 @@ func (l *link) open(ctx context.Context) (err error) {
 		Connect: sum(max(mine.c.ConnectSeconds, theirs.c.ConnectSeconds), 0), Open: sum(a.OpenSeconds, b.OpenSeconds),
 		Allocate: sum(a.AllocateSeconds, b.AllocateSeconds), Register: sum(a.RegisterSeconds, b.RegisterSeconds),
 	}
-	l.fresh, l.down = true, nil
+	l.fresh, l.down, l.sameHost = true, nil, !s.OtherHost
 	return nil
 }
 

@@ -145,7 +145,9 @@ Start with
 }
 
 // subcommands is the explicit list, in the order of help.
-var subcommands = []func(*Env) *cobra.Command{}
+var subcommands = []func(*Env) *cobra.Command{
+	newRun, newServe, newDoctor, newTable, newKV, newTTFT, newCompare, newImport, newExport,
+}
 
 // unknownFlag finds the flag's name in pflag's error.
 func unknownFlag(err error) (string, bool) {

@@ -1,0 +1,367 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"hopbench/harness"
+	"hopbench/results"
+	"hopbench/results/table"
+	"hopbench/results/unit"
+	"hopbench/transports"
+)
+
+func newRun(env *Env) *cobra.Command {
+	f := &runFlags{env: env}
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Measure bandwidth and latency of the transports that this host can use",
+		Long: `Measures each transport between two sides: this process, and a second process of this program on this
+host, or with --peer a hopbench serve on another. Transports of one process (memory copy, CUDA peer
+access) have both sides here.
+
+--transport auto measures all that are usable and says which are not; all gives a waived row with the
+reason for each of those; a list runs exactly those, and one that cannot be used ends the command with
+status 3.
+
+Rounds of the transports take turns. A cell ends when the 95 % interval of the median over its rounds is
+within 2.5 %, or after --duration; --rounds fixes the number instead. Every payload is verified outside
+the clock. harness/METHOD.md says what is inside each clock and what outside.`,
+		Example: `  hopbench run
+  hopbench run --transport tcp --sizes 64:256MiB:x4 --out tcp.jsonl
+  hopbench run --transport tcp --peer 192.0.2.7:18515 --token-file token --direction both
+  hopbench run --pieces 1000 --scattered --sizes 16KiB --op write --metric bandwidth
+  hopbench run --kv llama-3.1-8b --isl 4096,32768 --concurrency 1,8
+  hopbench run --plan plan.yaml`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	f.define(cmd)
+	return cmd
+}
+
+// noArgs refuses words that belong to no flag.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no argument %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// run is the whole command.
+func (f *runFlags) run(cmd *cobra.Command) error {
+	env := f.env
+	plan, choice, err := f.plan(cmd)
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	skipped := map[string]error{}
+	if plan.Transports, skipped, err = choose(ctx, env, choice, plan.Transports); err != nil {
+		return err
+	}
+	if err := plan.Check(); err != nil {
+		return usagef("%s", firstLine(err))
+	}
+	if err := f.checkSpin(plan); err != nil {
+		return err
+	}
+	if f.dryRun {
+		return f.printPlan(plan, skipped)
+	}
+	mode, err := f.outMode()
+	if err != nil {
+		return err
+	}
+	// A result path that cannot be written is found before anything is measured.
+	if f.out != "" && mode == results.Refuse {
+		if _, err := os.Lstat(f.out); err == nil {
+			return usagef("--out %s: it exists; --force replaces it, --append adds to it", f.out)
+		}
+	}
+	for _, name := range sortedKeys(skipped) {
+		fmt.Fprintf(env.Stderr, "hopbench: %s is not usable here: %v\n", name, skipped[name])
+	}
+	session, done, err := f.session(ctx, plan)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if f.forever {
+		return f.runForever(ctx, plan, session)
+	}
+	header, err := f.header(ctx, plan, session)
+	if err != nil {
+		return err
+	}
+	var w *results.Writer
+	if f.out != "" {
+		if w, err = results.Create(f.out, mode, header); err != nil {
+			if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+				return usagef("--out: %v", err)
+			}
+			return exitError{1, fmt.Errorf("--out: %w", err)}
+		}
+	}
+	run := results.Run{Header: *header}
+	line := newProgressLine(env)
+	err = harness.Run(ctx, plan, session, harness.Sink{
+		Cell: func(c *results.Cell) error {
+			run.Cells = append(run.Cells, *c)
+			if w == nil {
+				return nil
+			}
+			return w.Cell(c)
+		},
+		Progress: line.show,
+	})
+	line.clear()
+	state, reason := results.StateComplete, ""
+	switch {
+	case ctx.Err() != nil:
+		state, reason = results.StateInterrupted, "a signal ended the run"
+	case err != nil:
+		state, reason = results.StateFailed, err.Error()
+	}
+	if w != nil {
+		if cerr := w.Close(state, reason); cerr != nil && err == nil {
+			err = fmt.Errorf("--out: %w", cerr)
+		}
+	}
+	if len(run.Cells) > 0 {
+		if perr := f.print(run); perr != nil && err == nil {
+			err = perr
+		}
+	}
+	if f.out != "" {
+		fmt.Fprintf(env.Stderr, "hopbench: results are in %s\n", f.out)
+	}
+	switch {
+	case state == results.StateInterrupted:
+		return exitError{1, errors.New("interrupted; what was measured until then is kept")}
+	case err != nil:
+		return exitError{1, err}
+	}
+	return f.verdict(run.Cells, choice)
+}
+
+// verdict is the exit status of a whole run: 1 where a cell failed, 3 where a transport that was asked for by name was waived.
+func (f *runFlags) verdict(cells []results.Cell, c selection) error {
+	failed, waived := 0, ""
+	var reason, code string
+	for _, cell := range cells {
+		switch cell.Status {
+		case results.StatusFailed:
+			if failed++; failed == 1 {
+				reason, code = cell.Transport+": "+cell.Reason, cell.Code
+			}
+		case results.StatusWaived:
+			if c.named && waived == "" {
+				waived = cell.Transport + ": " + cell.Reason
+				code = cell.Code
+			}
+		}
+	}
+	said := func(status int, text string) error {
+		fmt.Fprintf(f.env.Stderr, "hopbench: %s\n", text)
+		if code != "" {
+			fmt.Fprintf(f.env.Stderr, "hopbench: `hopbench doctor --explain %s` says more\n", code)
+		}
+		return exitError{code: status}
+	}
+	switch {
+	case failed > 0:
+		return said(1, fmt.Sprintf("%d of %d cells failed; the first: %s", failed, len(cells), reason))
+	case waived != "":
+		return said(3, waived)
+	}
+	return nil
+}
+
+// print writes the run's tables, or its records as JSON.
+func (f *runFlags) print(run results.Run) error {
+	format := table.Text
+	if f.json {
+		format = table.JSON
+	}
+	err := table.Write(f.env.Stdout, []results.Run{run}, table.Options{Format: format, Width: 100})
+	if errors.Is(err, table.ErrDouble) {
+		return exitError{1, err}
+	}
+	return err
+}
+
+// printPlan says what would be measured and for how long.
+func (f *runFlags) printPlan(p harness.Plan, skipped map[string]error) error {
+	if f.json {
+		e := json.NewEncoder(f.env.Stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(map[string]any{"plan": p, "cells": p.Cells(), "estimate_seconds": p.Estimate()})
+	}
+	text, err := yaml.Marshal(p)
+	if err != nil {
+		return err
+	}
+	w := f.env.Stdout
+	fmt.Fprintf(w, "# %d cells over %s, about %s at most. Repeat with hopbench run --plan FILE.\n", p.Cells(), strings.Join(p.Transports, ", "), unit.Seconds(p.Estimate()))
+	for _, name := range sortedKeys(skipped) {
+		fmt.Fprintf(w, "# not usable here: %s: %v\n", name, skipped[name])
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// header is the first record of the result file.
+func (f *runFlags) header(ctx context.Context, p harness.Plan, s *harness.Session) (*results.Header, error) {
+	encoded, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	tool, commit := toolVersion()
+	seed := int64(p.Seed)
+	h := &results.Header{
+		Schema: results.Schema, ToolVersion: tool, ToolCommit: commit, Started: f.env.Now(), Plan: encoded, Seed: &seed,
+		Hosts: []results.Host{}, Settings: processSettings(), Command: append([]string{"hopbench"}, f.args...),
+	}
+	local, err := s.Local.Host(ctx)
+	if err != nil {
+		return nil, err
+	}
+	local.Role, local.ToolVersion, local.ToolCommit = "both", tool, commit
+	if s.OtherHost {
+		local.Role = "initiator"
+	}
+	h.Hosts = append(h.Hosts, local)
+	if s.OtherHost && s.Remote != nil {
+		remote, err := s.Remote.Host(ctx)
+		if err != nil {
+			return nil, err
+		}
+		remote.Role = "target"
+		h.Hosts = append(h.Hosts, remote)
+	}
+	return h, nil
+}
+
+// selection is what --transport asked for.
+type selection struct {
+	named bool // by name: what cannot run is a failure
+	all   bool // a waived row for what cannot run
+}
+
+// choose turns the choice into driver names, in display order, and tells what auto left out and why.
+func choose(ctx context.Context, env *Env, c selection, names []string) ([]string, map[string]error, error) {
+	skipped := map[string]error{}
+	var chosen []string
+	if c.named {
+		var known []string
+		for _, d := range env.Drivers {
+			known = append(known, d.Name())
+		}
+		for _, n := range names {
+			if !slices.Contains(known, n) {
+				return nil, nil, usagef("there is no transport %q%s (there are %s)", n, nearest(n, known), strings.Join(known, ", "))
+			}
+		}
+	}
+	for _, d := range env.Drivers {
+		switch {
+		case c.named && !slices.Contains(names, d.Name()):
+			continue
+		case !c.named && !c.all:
+			if err := d.Probe(ctx); err != nil {
+				skipped[d.Name()] = err
+				continue
+			}
+		}
+		chosen = append(chosen, d.Name())
+	}
+	if len(chosen) == 0 {
+		return nil, skipped, exitError{3, errors.New("no transport is usable here")}
+	}
+	return chosen, skipped, nil
+}
+
+// checkSpin refuses more spinning threads than CPUs: they would starve each other.
+func (f *runFlags) checkSpin(p harness.Plan) error {
+	if p.Wait != transports.Spin {
+		return nil
+	}
+	threads := p.Streams
+	for _, c := range p.Concurrency {
+		threads = max(threads, c)
+	}
+	for _, d := range p.Directions {
+		if d == harness.Both {
+			threads *= 2
+			break
+		}
+	}
+	sides := "on each side"
+	if f.peer == "" {
+		threads, sides = threads*2, "on the two sides together"
+	}
+	if n := harness.CPUs(); threads > n {
+		return usagef("--wait spin: %d threads would spin %s on %d CPUs; use adaptive or fewer streams", threads, sides, n)
+	}
+	return nil
+}
+
+// progressLine is one line on a terminal's standard error that is written over; elsewhere there is none.
+type progressLine struct {
+	w     io.Writer
+	width int
+}
+
+func newProgressLine(env *Env) *progressLine {
+	if !env.Terminal {
+		return &progressLine{}
+	}
+	return &progressLine{w: env.Stderr}
+}
+
+func (l *progressLine) show(p harness.Progress) {
+	if l.w == nil {
+		return
+	}
+	text := fmt.Sprintf("%d/%d  %s  %s", p.Done, p.Total, p.What, p.Elapsed.Round(time.Second))
+	if p.Estimate > 0 {
+		text += fmt.Sprintf(", about %s left", p.Estimate.Round(time.Second))
+	}
+	if len(text) > 100 {
+		text = text[:100]
+	}
+	fmt.Fprintf(l.w, "\r%-*s", l.width, text)
+	l.width = len(text)
+}
+
+func (l *progressLine) clear() {
+	if l.w != nil && l.width > 0 {
+		fmt.Fprintf(l.w, "\r%*s\r", l.width, "")
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
