@@ -161,7 +161,7 @@ func (c checker) distance(h *topo.Host) []fault.Finding {
 		}
 	}
 	if len(far) > 0 {
-		return []fault.Finding{hostcheck.Finding(h, fault.PCIDistance, fault.Warn, hostcheck.Few(far), "%s no NIC near it", hostcheck.Plural(len(far), "GPU has", "GPUs have"))}
+		return []fault.Finding{hostcheck.Finding(h, fault.PCIDistance, fault.Warn, hostcheck.Few(far), "%s no NIC near", hostcheck.Plural(len(far), "GPU has", "GPUs have"))}
 	}
 	if len(pairs) > 0 {
 		return []fault.Finding{hostcheck.Finding(h, fault.PCIDistance, fault.OK, nil, "each GPU has a NIC below its own root complex")}

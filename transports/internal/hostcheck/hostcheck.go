@@ -50,9 +50,6 @@ func Fixes(h *topo.Host, all []fault.Fix) []fault.Fix {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b fault.Fix) int { return rank(a.Place) - rank(b.Place) })
-	if len(out) == 0 {
-		return all
-	}
 	return out
 }
 

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hopbench/harness/doctor"
+	"hopbench/harness/doctor/logs"
+	"hopbench/transports"
+	"hopbench/transports/fault"
+	"hopbench/transports/topo"
+	"hopbench/transports/topo/nvml"
+)
+
+func newDoctor(env *Env) *cobra.Command {
+	var (
+		root, explain, logFile, peer, tokenFile string
+		names                                   []string
+		asJSON, all                             bool
+	)
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Why a transport is not usable here, with the evidence and what to do",
+		Long: `doctor looks at this host, or at a captured one, and says for each transport whether it is usable,
+and if not: the cause, what was read, and what to do, for the place where it is to be done.
+
+Exit status 0 when what was asked for is usable (without --transport: when any transport is), 3 when
+not.`,
+		Example: `  hopbench doctor
+  hopbench doctor --transport roce --json
+  hopbench doctor --root host.txtar          a host captured by scripts/capture.sh
+  hopbench doctor --explain verbs.memlock
+  mpirun ... 2>&1 | hopbench doctor --log -  what the lines of another program mean
+  hopbench doctor --peer 192.0.2.7:4470      compare with the host that runs hopbench serve`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if explain != "" {
+				return explainCode(env, explain, asJSON)
+			}
+			drivers, err := chosen(env.Drivers, names)
+			if err != nil {
+				return err
+			}
+			h, err := readHost(root)
+			if err != nil {
+				return usagef("doctor: %v", err)
+			}
+			r := doctor.Examine(h, drivers)
+			if h.Live {
+				r.Probe(cmd.Context(), drivers)
+			}
+			switch {
+			case logFile != "":
+				return explainLog(env, logFile, r, asJSON)
+			case peer != "":
+				return comparePeer(cmd.Context(), env, peer, tokenFile, h, asJSON)
+			case asJSON:
+				err = writeJSON(env.Stdout, r)
+			default:
+				err = r.WriteText(env.Stdout, all)
+			}
+			if err != nil {
+				return err
+			}
+			if code := r.ExitStatus(names); code != 0 {
+				return exitError{code, nil}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&root, "root", "/", "read a captured host: a `DIR` with sys, proc and dev, or an archive of scripts/capture.sh")
+	f.StringSliceVar(&names, "transport", nil, "only these transports; exit status 3 unless all are usable")
+	f.StringVar(&explain, "explain", "", "explain a `CODE` that a run or the doctor named; \"list\" lists them")
+	f.StringVar(&logFile, "log", "", "explain the known lines of another program's log: a `FILE`, or - for standard input")
+	f.StringVar(&peer, "peer", "", "compare with the host that serves at `HOST:PORT`, or with a captured host")
+	f.StringVar(&tokenFile, "token-file", "", "token of the peer for --peer: a `FILE`; else HOPBENCH_TOKEN")
+	f.BoolVar(&asJSON, "json", false, "write JSON")
+	f.BoolVar(&all, "all", false, "also show what is well, and what could not be read")
+	return cmd
+}
+
+// readHost reads the running host with NVML beside it, or a captured one.
+func readHost(root string) (*topo.Host, error) {
+	return topo.Read(root, topo.Options{NVML: nvml.Source{}})
+}
+
+// chosen picks drivers by name, in the order of names; no name means all.
+func chosen(drivers []transports.Driver, names []string) ([]transports.Driver, error) {
+	if len(names) == 0 {
+		return drivers, nil
+	}
+	var out []transports.Driver
+	var known []string
+	for _, d := range drivers {
+		known = append(known, d.Name())
+	}
+	for _, n := range names {
+		i := slices.Index(known, n)
+		if i < 0 {
+			return nil, usagef("there is no transport %q%s (there are %s)", n, nearest(n, known), strings.Join(known, ", "))
+		}
+		out = append(out, drivers[i])
+	}
+	return out, nil
+}
+
+func explainCode(env *Env, code string, asJSON bool) error {
+	if code == "list" {
+		if asJSON {
+			return writeJSON(env.Stdout, fault.Table())
+		}
+		for _, r := range fault.Table() {
+			fmt.Fprintf(env.Stdout, "%-32s %s\n", r.Code, clipTo(r.Title, doctor.Columns-33))
+		}
+		return nil
+	}
+	row, ok := fault.Lookup(fault.Code(code))
+	if !ok {
+		var known []string
+		for _, r := range fault.Table() {
+			known = append(known, string(r.Code))
+		}
+		return usagef("there is no code %q%s; `hopbench doctor --explain list` lists them", code, nearest(code, known))
+	}
+	if asJSON {
+		return writeJSON(env.Stdout, row)
+	}
+	return doctor.WriteExplanation(env.Stdout, row)
+}
+
+func clipTo(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+// explainLog explains the known lines of a log with what this host's facts say of each cause.
+func explainLog(env *Env, name string, r doctor.Report, asJSON bool) error {
+	in := env.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return usagef("doctor: %v", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	found, err := logs.Scan(in)
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	read := r.ReadLog(found)
+	if asJSON {
+		return writeJSON(env.Stdout, read)
+	}
+	return read.WriteText(env.Stdout)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
