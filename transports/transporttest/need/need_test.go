@@ -1,0 +1,51 @@
+package need_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"hopbench/transports/transporttest/need"
+)
+
+type recorder struct{ skipped, failed string }
+
+func (*recorder) Helper()                     {}
+func (r *recorder) Skipf(f string, a ...any)  { r.skipped = fmt.Sprintf(f, a...) }
+func (r *recorder) Fatalf(f string, a ...any) { r.failed = fmt.Sprintf(f, a...) }
+
+func TestWhatIsMissingSkipsAndFailsWhereRequired(t *testing.T) {
+	const absent = "no-such-program-of-hopbench"
+	for _, k := range []struct {
+		require string
+		fails   bool
+	}{{"", false}, {"namespaces", false}, {"tool", true}, {"guest,tool", true}, {"toolbox", false}} {
+		t.Setenv(need.Require, k.require)
+		r := &recorder{}
+		need.Tool(r, absent)
+		got := r.skipped
+		if k.fails {
+			got = r.failed
+		}
+		if !strings.Contains(got, absent) || !strings.HasPrefix(got, "needs tool") || (r.failed != "") != k.fails {
+			t.Errorf("%q required: skipped %q, failed %q", k.require, r.skipped, r.failed)
+		}
+	}
+}
+
+func TestWhatIsThereIsFound(t *testing.T) {
+	r := &recorder{}
+	if path := need.Tool(r, "sh"); path == "" || r.skipped != "" || r.failed != "" {
+		t.Errorf("sh is at %q; skipped %q, failed %q", path, r.skipped, r.failed)
+	}
+}
+
+func TestNamespacesAreProbedByDoing(t *testing.T) {
+	t.Setenv("PATH", "/nowhere")
+	t.Setenv(need.Require, "namespaces")
+	r := &recorder{}
+	need.Namespaces(r)
+	if !strings.Contains(r.failed, "iproute2") {
+		t.Errorf("without ip on the path: skipped %q, failed %q", r.skipped, r.failed)
+	}
+}
