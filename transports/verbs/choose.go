@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"hopbench/transports"
@@ -58,12 +60,15 @@ func (d driver) choose(o transports.Options) (*chosen, error) {
 	if err != nil {
 		return nil, err
 	}
-	host, err := topo.Read("/", topo.Options{})
+	host, err := facts(nil)
 	if err != nil {
-		return nil, &fault.Error{Code: fault.VerbsCall, Op: "read this host", Err: err}
+		return nil, err
 	}
 	list, err := devices(lib, host)
 	if err != nil {
+		return nil, err
+	}
+	if host, err = facts(list); err != nil {
 		return nil, err
 	}
 	v := values{o}
@@ -235,8 +240,9 @@ func (c *chosen) address(d driver, v values) error {
 		}
 	}
 	table.LinkLayer = link
-	if len(table.GIDs) == 0 { // a sandbox without /sys: the library knows the table too
-		table.GIDs = c.libraryGIDs()
+	// The library's answer is of this moment; the facts of the host may be as old as the process.
+	if fresh := c.libraryGIDs(); len(fresh) > 0 {
+		table.GIDs = fresh
 	}
 	if index, set := v.number("gid-index"); set {
 		for _, g := range table.GIDs {
@@ -297,17 +303,58 @@ func (s slot) raw() (out [16]byte) {
 	return out
 }
 
+// libraryGIDs asks the library for the port's table, whole where it can.
 func (c *chosen) libraryGIDs() []topo.GID {
+	list, err := c.context.GIDs(c.number)
+	if err != nil {
+		for i := range min(c.port.GIDs, 1024) {
+			if g, err := c.context.GID(c.number, i); err == nil {
+				list = append(list, g)
+			}
+		}
+	}
 	var out []topo.GID
-	for i := range min(c.port.GIDs, 1024) {
-		g, err := c.context.GID(c.number, i)
-		if err != nil || g.Raw == [16]byte{} {
+	for _, g := range list {
+		if g.Raw == [16]byte{} {
 			continue
 		}
-		kind := map[int]string{0: "IB/RoCE v1", 1: "IB/RoCE v1", 2: "RoCE v2"}[g.Type]
-		out = append(out, topo.GID{Index: i, GID: netip.AddrFrom16(g.Raw).StringExpanded(), Type: kind})
+		e := topo.GID{Index: g.Index, GID: netip.AddrFrom16(g.Raw).StringExpanded(), Type: map[int]string{0: "IB/RoCE v1", 1: "IB/RoCE v1", 2: "RoCE v2"}[g.Type]}
+		if g.Ifindex != 0 {
+			if dev, err := net.InterfaceByIndex(int(g.Ifindex)); err == nil {
+				e.NetDev = dev.Name
+			} else {
+				e.Foreign = true // the device is another network namespace's
+			}
+		}
+		out = append(out, e)
 	}
 	return out
+}
+
+// host is what was read of this host. Reading it takes seconds where a GID table has thousands of slots, so it is kept
+// as long as it knows the devices.
+var host struct {
+	sync.Mutex
+	facts *topo.Host
+}
+
+// facts reads this host, again only if a device of the list is new.
+func facts(list []ibverbs.Device) (*topo.Host, error) {
+	host.Lock()
+	defer host.Unlock()
+	fresh := host.facts != nil
+	for _, d := range list {
+		fresh = fresh && host.facts.Device(d.Name) != nil
+	}
+	if fresh {
+		return host.facts, nil
+	}
+	h, err := topo.Read("/", topo.Options{})
+	if err != nil {
+		return nil, &fault.Error{Code: fault.VerbsCall, Op: "read this host", Err: err}
+	}
+	host.facts = h
+	return h, nil
 }
 
 func linkName(l int) string {

@@ -20,7 +20,7 @@ func memlock() (fault.Code, string) {
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) != nil || l.Cur == unix.RLIM_INFINITY {
 		return "", ""
 	}
-	h, err := topo.Read("/", topo.Options{})
+	h, err := facts(nil)
 	if err != nil {
 		return "", ""
 	}

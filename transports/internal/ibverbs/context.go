@@ -57,9 +57,27 @@ func (c *Context) GID(port, index int) (GID, error) {
 	if err := errno("ibv_query_gid", C.hv_query_gid(c.c, C.int(port), C.int(index), &g)); err != nil {
 		return GID{}, err
 	}
-	out := GID{Type: int(g._type), Ifindex: uint32(g.ifindex)}
+	out := GID{Index: index, Type: int(g._type), Ifindex: uint32(g.ifindex)}
 	for i, b := range g.raw {
 		out.Raw[i] = byte(b)
+	}
+	return out, nil
+}
+
+// GIDs reads the used slots of a port in one call. ENOSYS: the library or the kernel is older than the call.
+func (c *Context) GIDs(port int) ([]GID, error) {
+	list := make([]C.struct_hv_gid, 1024)
+	var n C.int
+	if err := errno("ibv_query_gid_table", C.hv_query_gids(c.c, C.int(port), &list[0], C.int(len(list)), &n)); err != nil {
+		return nil, err
+	}
+	var out []GID
+	for i := range list[:n] {
+		g := GID{Index: int(list[i].index), Type: int(list[i]._type), Ifindex: uint32(list[i].ifindex)}
+		for k, b := range list[i].raw {
+			g.Raw[k] = byte(b)
+		}
+		out = append(out, g)
 	}
 	return out, nil
 }

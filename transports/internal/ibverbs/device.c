@@ -145,6 +145,7 @@ int hv_query_gid(hv_context *c, int port, int index, struct hv_gid *out)
 {
 	memset(out, 0, sizeof *out);
 	out->type = -1;
+	out->index = index;
 	if (hv_verbs._ibv_query_gid_ex) {
 		struct ibv_gid_entry e;
 		memset(&e, 0, sizeof e);
@@ -164,6 +165,34 @@ int hv_query_gid(hv_context *c, int port, int index, struct hv_gid *out)
 	if (hv_verbs.ibv_query_gid(c->verbs, port, index, &gid))
 		return hv_errno();
 	memcpy(out->raw, gid.raw, sizeof out->raw);
+	return 0;
+}
+
+int hv_query_gids(hv_context *c, int port, struct hv_gid *out, int capacity, int *count)
+{
+	struct ibv_gid_entry *e;
+	*count = 0;
+	if (!hv_verbs._ibv_query_gid_table)
+		return ENOSYS;
+	/* The table is the device's, over all of its ports. */
+	size_t room = (size_t)capacity * 4;
+	e = calloc(room, sizeof *e);
+	if (!e)
+		return ENOMEM;
+	ssize_t n = hv_verbs._ibv_query_gid_table(c->verbs, e, room, 0, sizeof *e);
+	for (ssize_t i = 0; i < n && *count < capacity; i++) {
+		if ((int)e[i].port_num != port)
+			continue;
+		struct hv_gid *g = &out[(*count)++];
+		memset(g, 0, sizeof *g);
+		memcpy(g->raw, e[i].gid.raw, sizeof g->raw);
+		g->type = e[i].gid_type;
+		g->ifindex = e[i].ndev_ifindex;
+		g->index = e[i].gid_index;
+	}
+	free(e);
+	if (n < 0)
+		return n == -EOPNOTSUPP ? ENOSYS : (int)-n;
 	return 0;
 }
 

@@ -39,6 +39,7 @@ static int prepare(struct hv_run *r, hv_group *g, const struct hv_loop *l, struc
 	r->why = why;
 	r->echo = l->echo;
 	r->batch = l->batch ? l->batch : 1;
+	r->inline_bytes = l->op == HV_READ ? 0 : l->inline_bytes; /* what is fetched cannot travel in the request */
 	r->stall = l->stall;
 	r->now = r->progress = (int64_t)hv_now();
 	if (g->broken || g->stale)

@@ -141,7 +141,7 @@ int hv_fill(struct hv_run *r, uint32_t queue)
 			w->wr.rdma.remote_addr = m.theirs;
 			w->wr.rdma.rkey = l->remote_key;
 			w->opcode = m.last ? r->last : r->middle;
-			w->send_flags = m.bytes <= l->inline_bytes ? IBV_SEND_INLINE : 0;
+			w->send_flags = m.bytes <= r->inline_bytes ? IBV_SEND_INLINE : 0;
 			last = m.last;
 			if (w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
 				q->took++;

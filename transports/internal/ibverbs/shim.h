@@ -61,11 +61,14 @@ struct hv_gid {
 	uint8_t raw[16];
 	int32_t type;      /* IBV_GID_TYPE_*; -1 where the library cannot say */
 	uint32_t ifindex;  /* 0: none, or another namespace's */
+	int32_t index;     /* of the slot */
 };
 
 int hv_query_device(hv_context *c, struct hv_device_limits *out);
 int hv_query_port(hv_context *c, int port, struct hv_port *out);
 int hv_query_gid(hv_context *c, int port, int index, struct hv_gid *out); /* ENODATA: an empty slot */
+/* All used slots of a port in one call; ENOSYS where the library or the kernel has no such call. */
+int hv_query_gids(hv_context *c, int port, struct hv_gid *out, int capacity, int *count);
 int hv_query_pkey(hv_context *c, int port, int index, uint16_t *out);
 int hv_async_event(hv_context *c, int *type, uint32_t *qpn); /* EAGAIN: nothing is waiting */
 

@@ -94,6 +94,7 @@ func MTUCode(bytes int) int {
 
 // GID is one used slot of a port's table.
 type GID struct {
+	Index   int
 	Raw     [16]byte
 	Type    int // 0 InfiniBand, 1 RoCE v1, 2 RoCE v2; -1: the library cannot say
 	Ifindex uint32

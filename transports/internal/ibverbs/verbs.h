@@ -49,6 +49,7 @@
 	X(ibv_wc_status_str, "IBVERBS_1.1", 1) \
 	X(ibv_reg_mr_iova2, "IBVERBS_1.8", 0) \
 	X(_ibv_query_gid_ex, "IBVERBS_1.11", 0) \
+	X(_ibv_query_gid_table, "IBVERBS_1.11", 0) \
 	X(ibv_reg_dmabuf_mr, "IBVERBS_1.12", 0)
 
 struct hv_table {
