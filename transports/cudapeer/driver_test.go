@@ -301,3 +301,26 @@ func TestChecksOfTheCopyDriver(t *testing.T) {
 		}
 	}
 }
+
+func TestExportIsShownByDoing(t *testing.T) {
+	for _, c := range []struct{ env, value, want string }{
+		{"FAKECUDA_DMABUF", "1", "granted (DMA-BUF over PCIe), 2097152 bytes of an allocation of 2097152"},
+		{"FAKECUDA_DMABUF", "0", "refused: cuMemGetHandleForAddressRange: CUDA_ERROR_NOT_SUPPORTED (801)"},
+		{"FAKECUDA_DRIVER", "12040", "granted (DMA-BUF), "},
+	} {
+		t.Run(c.want[:7]+c.value, func(t *testing.T) {
+			cudatest.Load(t, c.env, c.value)
+			p, err := connect(t, NewCopy(nil), on("0", 4096), mem.Spec{Kind: mem.Pinned, Bytes: 4096}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(p.a.Path().Evidence, "\n"); !strings.Contains(got, c.want) {
+				t.Errorf("%s", got)
+			}
+			if got := p.b.Path(); strings.Contains(strings.Join(got.Evidence, "\n"), "DMA-BUF") || got.Realm != transports.Double {
+				t.Errorf("pinned memory: %+v", got)
+			}
+			p.close()
+		})
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"hopbench/transports"
 	"hopbench/transports/internal/cuda"
 	"hopbench/transports/mem"
@@ -39,10 +41,40 @@ func (e *endpoint) describe(peer *endpoint, way access) transports.Path {
 	mine, theirs := e.gpu(host), peer.gpu(host)
 	if e.t.d.name == CopyName {
 		describeCopy(&p, host, mine, theirs)
+		if e.region.side.Context != nil {
+			p.Evidence = append(p.Evidence, "DMA-BUF export of its memory: "+e.exported())
+		}
 		return p
 	}
 	describePair(&p, host, mine, theirs, way, e.t.staged)
 	return p
+}
+
+// exported says whether the region's memory can be handed to an RDMA device as a DMA-BUF descriptor, by doing it, and what the descriptor
+// covers: with one GPU and no NIC this is as much of GPUDirect as can be shown.
+func (e *endpoint) exported() string {
+	said := ""
+	err := e.context.Do(func(th *cuda.Thread) error {
+		base, bytes, err := th.Range(cuda.Pointer(e.region.side.Address))
+		if err != nil {
+			return err
+		}
+		fd, how, err := th.DMABuf(base, bytes)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		end, err := unix.Seek(fd, 0, unix.SEEK_END)
+		if err != nil {
+			return fmt.Errorf("size of the descriptor: %w", err)
+		}
+		said = fmt.Sprintf("granted (%s), %d bytes of an allocation of %d", how, end, bytes)
+		return nil
+	})
+	if err != nil {
+		return "refused: " + err.Error()
+	}
+	return said
 }
 
 // gpu is one side's device as both libraries name it.

@@ -92,14 +92,15 @@ static hb_result post(struct hb_cuda *t, const struct hb_loop *l, size_t op, hb_
 	return hb_copy_list(t, &l->way, l->pieces + first, l->ends[op] - first, NULL, e, l->stream);
 }
 
-/* Whether no further operation may be posted. */
+/* Whether no further operation may be posted. A round lasts at least one
+ * operation: a thread that got its processor after the deadline does one. */
 static int over(struct hb_loop *l, uint64_t posted)
 {
 	if (l->count && posted >= l->count)
 		return 1;
 	if (stopped(l->patience.stop))
 		l->end = HB_STOPPED;
-	else if (l->deadline && hb_now() >= l->deadline)
+	else if (l->deadline && posted && hb_now() >= l->deadline)
 		l->end = HB_DEADLINE;
 	else if (l->stamps_cap && posted / l->every >= l->stamps_cap)
 		l->end = HB_FULL;
