@@ -33,10 +33,10 @@ type checksOnly struct {
 	checks []transports.Check
 }
 
-func (d checksOnly) Name() string                { return d.name }
+func (d checksOnly) Name() string                 { return d.name }
 func (checksOnly) Settings() []transports.Setting { return nil }
 func (checksOnly) Probe(context.Context) error    { return nil }
-func (d checksOnly) Checks() []transports.Check  { return d.checks }
+func (d checksOnly) Checks() []transports.Check   { return d.checks }
 func (checksOnly) Open(context.Context, transports.Options) (transports.Transport, error) {
 	return nil, fault.New(fault.CapabilityGap, "open", "", "checks only")
 }

@@ -146,7 +146,7 @@ Start with
 
 // subcommands is the explicit list, in the order of help.
 var subcommands = []func(*Env) *cobra.Command{
-	newRun, newServe, newDoctor, newTable, newKV, newTTFT, newCompare, newImport, newExport,
+	newRun, newServe, newProbe, newDoctor, newTable, newKV, newTTFT, newCompare, newImport, newExport,
 }
 
 // unknownFlag finds the flag's name in pflag's error.
@@ -162,7 +162,7 @@ func unknownFlag(err error) (string, bool) {
 
 // nearest is "; did you mean X?" for the closest of names, or nothing where none is close.
 func nearest(got string, names []string) string {
-	best, at := len(got)/2+1, ""
+	best, at := len(got)/2+2, ""
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		if d := distance(got, name); d < best {
 			best, at = d, name
