@@ -142,7 +142,7 @@ func Dynamo98() (*Example, error) {
 		{"TCP's bandwidth", "1-3 GB/s", fmt.Sprintf("one request in %.2f-%.2f s, ten in %.1f-%.1f s: 98 s does not follow", bytes/guideTCPHigh, bytes/guideTCPLow, guideUsers*bytes/guideTCPHigh, guideUsers*bytes/guideTCPLow), ""},
 		{"TTFT of the last of ten at that bandwidth", "", fmt.Sprintf("%.1f-%.1f s simulated, prefill and first step included", at(1).Last, at(0).Last), "prefill 173 ms, 8192 tokens an iteration, decode step 8 ms + 0.1 ms a request"},
 		{"TCP fallback", "about 100 MB/s, +90-100 s, TTFT about 98 s", fmt.Sprintf("ten at 0.1 GB/s end after %.0f s; 98 s is %.3f GB/s", at(2).Last, needed/1e9), "that all ten share it, and that 98 s is the last or near it"},
-		{"another cause", "", fmt.Sprintf("%.0f us a descriptor at 1.7 GB/s gives %.0f s", each*1e6, at(3).Last), "a cost of descriptors in one thread: a hypothesis"},
+		{"another cause", "", fmt.Sprintf("%.0f us a descriptor and nothing else, or %.0f us at 1.7 GB/s, gives %.0f s", guideSlow/guideUsers/pieces*1e6, each*1e6, at(3).Last), "a cost of descriptors in one thread: a hypothesis"},
 		{"against it", "dynamo pull request 1314: TCP moved 0.65 GB of an 8B model in 1.8 s, set-up included", fmt.Sprintf("0.36 GB/s or more: at most %.0f s for this load", guideUsers*bytes/pullRequest1314), ""},
 		{"EFA, least TTFT", "210 ms (aggregated 173)", fmt.Sprintf("%.0f ms at 9.6 GB/s, %.0f ms at 28.3 GB/s", 1e3*at(4).Alone, 1e3*at(5).Alone), "no handover cost beyond the steps"},
 		{"EFA, ten users", "p95 1752 ms (aggregated 2097); EKS page: about 1 s", fmt.Sprintf("p50 %.0f ms, p99 %.0f ms at 9.6 GB/s", 1e3*at(4).P50, 1e3*at(4).P99), "the same prefill time with ten users"},

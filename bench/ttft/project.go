@@ -238,7 +238,7 @@ func (p *Projection) sanity() {
 	if r.Expired > 0 {
 		p.warn(fmt.Sprintf("%d of %d requests lost their lease before decode could pull: they have no first token and are in no percentile", r.Expired, r.Requests))
 	}
-	if n := r.TTFT.Samples; n < 100 {
+	if n := r.TTFT.Samples; n < 100 && r.Requests > 1 {
 		p.warn(fmt.Sprintf("%d samples: no p99", n))
 	}
 	if p.Scenario.Load.Trace != nil && p.Scenario.Prefill.High < float64(longest(p)) {

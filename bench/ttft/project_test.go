@@ -1,0 +1,335 @@
+package ttft
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"hopbench/bench/kvcache"
+	"hopbench/bench/ttft/curve"
+	"hopbench/bench/ttft/engine"
+	"hopbench/bench/ttft/link"
+	"hopbench/bench/ttft/prefill"
+	"hopbench/bench/ttft/sim"
+)
+
+// base is a small deployment of Llama-3.1-8B: 131072 B a token, TP1.
+func base(t testing.TB) *Scenario {
+	t.Helper()
+	vllm, err := engine.Find("vllm-nixl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vllm.Handover = 0
+	p, err := prefill.Rate(20_000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Scenario{
+		Model: model(t, "meta-llama/Meta-Llama-3.1-8B"), Engine: vllm, Prefill: p, PrefillWorkers: 1, DecodeWorkers: 1, Budget: 8192, DecodeBatch: 256,
+		Layout: kvcache.Options{BlockTokens: 16, Placement: kvcache.Split},
+		Step:   Step{Base: 0.01, Provenance: "given"},
+		Load:   Load{Concurrency: 1, Requests: 1, Input: 8000, Output: 20}, Seed: 1, Strict: true,
+	}
+}
+
+func given(t testing.TB, rate float64) *link.Link {
+	t.Helper()
+	l, err := link.Given("link", link.Spec{Low: rate, High: rate, Latency: 1e-4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestAloneIsTheSum(t *testing.T) {
+	p, err := Project(base(t), given(t, 10e9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sim.Parts{Prefill: 0.4, Transfer: 1e-4 + 8000*131072/10e9, FirstDecode: 0.01}
+	if got := *p.Result.TTFT.P50; math.Abs(got-want.Sum()) > 1e-12 {
+		t.Errorf("TTFT %.15g, want %.15g", got, want.Sum())
+	}
+	if p.Request.Descriptors != 32000 || p.Request.PieceBytes != 32768 || p.Request.WireBytes != 8000*131072 {
+		t.Errorf("request %+v", p.Request)
+	}
+}
+
+// 70B in bulk: prefill TP2 to decode TP8 takes four times TP8 to TP8 on equal
+// NICs, for two prefill NICs carry what eight did.
+func TestUnequalSides(t *testing.T) {
+	s := base(t)
+	s.Model = model(t, "meta-llama/Meta-Llama-3.1-70B")
+	s.Layout = tp8
+	l := given(t, 25e9)
+	equal, err := Project(s, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := *s
+	c.Layout.Prefill.TP = 2
+	two, err := Project(&c, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := equal.Request.Seconds-1e-4, two.Request.Seconds-1e-4
+	if math.Abs(b/a-4) > 1e-9 {
+		t.Errorf("TP2 to TP8 takes %.3g times TP8 to TP8, want 4", b/a)
+	}
+	if r := two.Result.Transfer.P50; math.Abs(*r-two.Request.Seconds) > 1e-9 {
+		t.Errorf("simulated alone %g s, want %g", *r, two.Request.Seconds)
+	}
+}
+
+func TestIntervalsAreCarried(t *testing.T) {
+	l, err := link.Given("range", link.Spec{Low: 1e9, High: 4e9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Project(base(t), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Fast == nil || p.Slow == nil {
+		t.Fatal("no interval")
+	}
+	bytes := 8000.0 * 131072
+	for _, c := range []struct{ got, want float64 }{
+		{*p.Fast.TTFT.P50, 0.41 + bytes/4e9}, {*p.Result.TTFT.P50, 0.41 + bytes/2e9}, {*p.Slow.TTFT.P50, 0.41 + bytes/1e9},
+	} {
+		if math.Abs(c.got-c.want) > 1e-9 {
+			t.Errorf("TTFT %g, want %g", c.got, c.want)
+		}
+	}
+}
+
+func TestWhatWasNotMeasured(t *testing.T) {
+	c, err := curve.New(curve.Origin{Label: "measured", Operation: "read", Provenance: "measured"}, []curve.Point{
+		{PieceBytes: 4096, Descriptors: 1, Parallel: 1, Seconds: 1e-6, Rate: true},
+		{PieceBytes: 16384, Descriptors: 1, Parallel: 1, Seconds: 3e-6, Rate: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := link.Measured(c)
+	s := base(t) // pieces of 32 KiB
+	var out *curve.Outside
+	if _, err := Project(s, l); !errors.As(err, &out) {
+		t.Fatalf("error %v, want Outside", err)
+	}
+	s.Strict = false
+	p, err := Project(s, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(strings.Join(p.Warnings, "\n"), "extrapolated: pieces of 32768") {
+		t.Errorf("warnings %q", p.Warnings)
+	}
+	push, err := engine.Find("vllm-nixl-push")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Engine = push
+	if _, err := Project(s, l); err == nil || !strings.Contains(err.Error(), "measured with read") {
+		t.Errorf("error %v: a pull's times serve a push", err)
+	}
+}
+
+func TestReverse(t *testing.T) {
+	s := base(t)
+	s.Limit = 0.6
+	s.Load = Load{Rate: 1, Requests: 4000, Input: 8000, Output: 20}
+	l := given(t, 10e9)
+	rate, p, err := MaxRate(s, l, P99)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := *p.Result.TTFT.P99; v > 0.6 {
+		t.Errorf("at the largest rate p99 is %g", v)
+	}
+	over := at(s, rate*1.03, 0)
+	if q, err := Project(over, l); err != nil || q.Unserviceable == nil && *q.Result.TTFT.P99 <= 0.6 {
+		t.Errorf("3 %% above the largest rate the limit still holds (%v)", err)
+	}
+	t.Logf("largest rate within 600 ms at p99: %.3f requests/s", rate)
+
+	// A request alone: the bandwidth is bytes over what the limit leaves.
+	one := base(t)
+	one.Limit = 0.5
+	need, err := NeededBandwidth(one, l, P50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bytes := 8000.0 * 131072
+	want := bytes / (0.5 - 0.41 - 1e-4)
+	if f := need.Factor * 10e9; math.Abs(f/want-1) > 0.011 {
+		t.Errorf("needs %g bytes/s, want %g", f, want)
+	}
+	if need.NICs != 2 {
+		t.Errorf("%d NICs of 10 GB/s, want 2", need.NICs)
+	}
+	one.Limit = 0.4 // prefill alone takes that
+	if _, err := NeededBandwidth(one, l, P50); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("error %v, want ErrUnreachable", err)
+	}
+	if _, _, err := MaxRate(one, l, P50); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("error %v, want ErrUnreachable", err)
+	}
+
+	users := base(t)
+	users.Limit = 2
+	users.Load.Requests = 400
+	n, p, err := MaxConcurrency(users, l, P99)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("most users within 2 s at p99: %d (%.2f s)", n, *p.Result.TTFT.P99)
+	if n < 3 || n > 6 { // 0.4 s of prefill each
+		t.Errorf("%d users", n)
+	}
+
+	load := base(t)
+	load.Limit = 1
+	load.Load = Load{Rate: 8, Requests: 4000, Input: 8000, Output: 20}
+	w, err := NeededWorkers(load, l, P99)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Prefill < 4 || w.Prefill > 8 { // 8/s x 0.4 s = 3.2 busy
+		t.Errorf("%d prefill workers for 3.2 of work", w.Prefill)
+	}
+	agg := 0.5
+	b, err := BreakEvenWith(base(t), l, Aggregated{P50: &agg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.At == nil || math.Abs(b.At.Factor*10e9/want-1) > 0.011 || math.Abs(*b.AddedP50-(0.41+1e-4+bytes/10e9-0.5)) > 1e-9 {
+		t.Errorf("break-even %+v", b)
+	}
+}
+
+// Two links cross where latency and bandwidth balance.
+func TestCrossings(t *testing.T) {
+	s := base(t)
+	near, err := link.Given("near", link.Spec{Low: 1e9, High: 1e9, Latency: 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide, err := link.Given("wide", link.Spec{Low: 10e9, High: 10e9, Latency: 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := Crossings(s, near, wide, 16, 100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// n x 131072 (1/1e9 - 1/1e10) = 0.1 at 847.8 tokens, by blocks of 16: 848.
+	if len(list) != 1 || list[0].Tokens < 832 || list[0].Tokens > 864 || !strings.HasPrefix(list[0].Faster, "wide") {
+		t.Errorf("crossings %+v, want one near 848 tokens", list)
+	}
+	if list, err := Crossings(s, near, near, 16, 100_000); err != nil || len(list) != 0 {
+		t.Errorf("a link crosses itself: %v %v", list, err)
+	}
+}
+
+func TestSensitivityRanks(t *testing.T) {
+	s := base(t)
+	s.Layout = kvcache.Options{BlockTokens: 16, Placement: kvcache.Split}
+	s.Load = Load{Rate: 1.5, Requests: 3000, Input: 8000, Output: 100}
+	l, err := link.Given("link", link.Spec{Low: 10e9, High: 10e9, PerDescriptor: 5e-6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, effects, err := Sensitivity(s, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(effects) != len(sim.Mechanisms())+1 {
+		t.Errorf("%d effects", len(effects))
+	}
+	for i, e := range effects {
+		t.Logf("%-13s adds %+.4f to p50, %+.4f to p99", e.Mechanism, *e.AddedP50, *e.AddedP99)
+		if i > 0 && e.size() > effects[i-1].size() {
+			t.Error("not ranked")
+		}
+		if e.Mechanism == "descriptors" && math.Abs(*e.AddedP50-0.16) > 0.08 {
+			t.Errorf("32000 pieces of 5 us add %g s", *e.AddedP50)
+		}
+	}
+	if base.Result.TTFT.P99 == nil {
+		t.Error("no base")
+	}
+}
+
+func TestLoadWithoutEnd(t *testing.T) {
+	s := base(t)
+	s.Load = Load{Rate: 3, Requests: 5000, Input: 8000, Output: 20} // 1.2 of prefill
+	p, err := Project(s, given(t, 10e9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Unserviceable == nil || p.Unserviceable.Part != "prefill" || math.Abs(p.Unserviceable.Utilisation-1.2) > 0.06 {
+		t.Fatalf("unserviceable %+v, want prefill at about 1.2", p.Unserviceable)
+	}
+	if p.Result.TTFT.P50 != nil {
+		t.Error("a TTFT is given all the same")
+	}
+	series, err := AgainstLoad(s, given(t, 10e9), []float64{0.5, 1, 2, 3, 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(series.Points) != 3 || series.Asymptote == nil || *series.Asymptote != 3 {
+		t.Errorf("series %+v, want three points and an end at 3", series)
+	}
+}
+
+func TestLayerwiseAndChunked(t *testing.T) {
+	sglang, err := engine.Find("sglang")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := base(t)
+	s.Engine = sglang
+	s.Budget = 2000
+	l := given(t, 10e9)
+	get := func(o sim.Overlap) float64 {
+		c := *s
+		c.Overlap = o
+		p, err := Project(&c, l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Result.Mean.Transfer
+	}
+	serial, chunked, layers := get(sim.Serial), get(sim.Chunked), get(sim.Layerwise)
+	t.Logf("exposed: serial %.4f, chunked %.4f, layer-wise %.4f s", serial, chunked, layers)
+	if !(layers < chunked && chunked < serial) || math.Abs(chunked-(1e-4+2000*131072/10e9)) > 1e-9 {
+		t.Errorf("serial %g, chunked %g, layer-wise %g", serial, chunked, layers)
+	}
+}
+
+func TestBadScenarios(t *testing.T) {
+	l := given(t, 10e9)
+	for want, change := range map[string]func(*Scenario){
+		"prompt of 0 tokens":          func(s *Scenario) { s.Load.Input = 0 },
+		"prompt of 1000000000 tokens": func(s *Scenario) { s.Load.Input = 1_000_000_000 },
+		"output of 0":                 func(s *Scenario) { s.Load.Output = 0 },
+		"a rate or a concurrency":     func(s *Scenario) { s.Load.Rate = 1 },
+		"needs a rate":                func(s *Scenario) { s.Load.Concurrency = 0 },
+		"0 requests":                  func(s *Scenario) { s.Load.Requests = 0 },
+		"decode step of 0":            func(s *Scenario) { s.Step.Base = 0 },
+		"no prefill time":             func(s *Scenario) { s.Prefill = nil },
+		"no model":                    func(s *Scenario) { s.Model = nil },
+		"it needs an engine that":     func(s *Scenario) { s.Overlap = sim.Chunked },
+		"spread of ranks":             func(s *Scenario) { s.RankSigma = math.NaN() },
+		"does not fit prefill's":      func(s *Scenario) { s.PrefillPool = 100 },
+	} {
+		s := base(t)
+		change(s)
+		if _, err := Project(s, l); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
