@@ -198,12 +198,23 @@ func (l *loose) UnmarshalJSON(b []byte) error {
 
 var (
 	bareKey   = regexp.MustCompile(`(?m)^(\s*)([A-Za-z_][A-Za-z_0-9]*)(\s*:)`)
+	bareText  = regexp.MustCompile(`(?m)(:[ \t]*)([A-Za-z_][^",{}\[\]\n]*?)[ \t]*(,?[ \t]*)$`)
 	lastComma = regexp.MustCompile(`,(\s*[}\]])`)
 	badNumber = regexp.MustCompile(`(:\s*)-?(?:nan|NaN|inf|Infinity)(\s*[,}\]\n])`)
 )
 
+// quoteText puts the bare text of a value into quotes; true, false and null stay.
+func quoteText(b []byte) []byte {
+	m := bareText.FindSubmatch(b)
+	switch string(m[2]) {
+	case "true", "false", "null":
+		return b
+	}
+	return fmt.Appendf(nil, "%s%q%s", m[1], m[2], m[3])
+}
+
 // decode reads the one JSON value of an output. What these tools are known to get wrong is mended, and said:
-// keys without quotes, a comma before a brace, nan, and text behind the closing brace.
+// keys and text without quotes, a comma before a brace, nan, and text behind the closing brace.
 func (in *reader) decode(into any) error {
 	text := in.text
 	if at := bytes.IndexByte(text, '{'); at > 0 {
@@ -216,9 +227,10 @@ func (in *reader) decode(into any) error {
 	err := d.Decode(into)
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		mended := bareKey.ReplaceAll(text, []byte(`$1"$2"$3`))
+		mended := badNumber.ReplaceAll(text, []byte(`${1}null$2`))
+		mended = bareKey.ReplaceAll(mended, []byte(`$1"$2"$3`))
+		mended = bareText.ReplaceAllFunc(mended, quoteText)
 		mended = lastComma.ReplaceAll(mended, []byte(`$1`))
-		mended = badNumber.ReplaceAll(mended, []byte(`${1}null$2`))
 		if !bytes.Equal(mended, text) {
 			d = json.NewDecoder(bytes.NewReader(mended))
 			if d.Decode(into) == nil {

@@ -158,6 +158,17 @@ func TestFiguresByHand(t *testing.T) {
 	near("read latency", *find(f, "perftest.latency.completion", "read", 2).Latency.P50Seconds, 1.78e-6)
 	f = parseFile(t, "perftest-write-bw.json")
 	near("JSON in MiB/s", find(f, "perftest.bandwidth.average", "write", 65536).Bandwidth.BytesPerSecond, 46290.87*1048576)
+	f = parseFile(t, "perftest-real-write-bw.json")
+	c = find(f, "perftest.bandwidth.average", "write", 65536)
+	near("perftest's own invalid JSON", c.Bandwidth.BytesPerSecond, 57.83*1048576)
+	if c.Transport != "roce" || c.Realm != "software" || len(f.Warnings) == 0 {
+		t.Errorf("%+v %v", c, f.Warnings)
+	}
+	f = parseFile(t, "perftest-real-write-lat.txt")
+	if c := find(f, "perftest.latency.half_rtt", "write", 2); c.Status != "failed" || c.Latency != nil {
+		t.Errorf("inf is a figure: %+v", c)
+	}
+	near("Gb/s", find(parseFile(t, "perftest-real-read-bw-gb.txt"), "perftest.bandwidth.average", "read", 65536).Bandwidth.BytesPerSecond, 0.34e9/8)
 	f = parseFile(t, "nccl-tests-sendrecv.json")
 	near("alg_bw", find(f, "nccl-tests.bandwidth.algorithm.out_of_place", "sendrecv", 67108864).Bandwidth.BytesPerSecond, 171.546176e9)
 	if c := find(f, "nccl-tests.bandwidth.algorithm.in_place", "sendrecv", 67108864); c.Status != "failed" || c.Bandwidth != nil {

@@ -31,9 +31,11 @@ var perftestText = Format{
 
 var perftestJSON = Format{
 	Name: "perftest-json", Summary: "--out_json of the same", Definitions: perftestDefinitions,
-	detect: func(b []byte) bool { return bytes.Contains(b, []byte(`"test_info"`)) },
+	detect: func(b []byte) bool { return perftestInfo.Match(b) },
 	parse:  parsePerftestJSON,
 }
+
+var perftestInfo = regexp.MustCompile(`(?m)^\s*"?test_info"?\s*:`)
 
 const (
 	mebibyte = 1 << 20
@@ -88,6 +90,10 @@ func (p *perftest) cell() results.Cell {
 			side.PathMTUBytes = &p.mtu
 		}
 		c.Path = &results.Path{Initiator: side}
+	}
+	if p.depth == 0 && !p.latency { // the serving side does not print it
+		c.Depth = 128
+		c.Warnings = append(c.Warnings, "depth not in the output: perftest's default of 128 is taken")
 	}
 	if p.cqMod > 0 {
 		c.CompletionPolicy = "one completion for every " + strconv.FormatInt(p.cqMod, 10) + " operations"
