@@ -7,6 +7,7 @@ import (
 	"hopbench/transports/loopback"
 	"hopbench/transports/tcp"
 	"hopbench/transports/topo/nvml"
+	"hopbench/transports/verbs"
 )
 
 // Drivers returns every transport, in display order: from the memory's own ceiling outwards.
@@ -16,5 +17,7 @@ func Drivers() []transports.Driver {
 		cudapeer.NewCopy(nvml.Source{}),
 		cudapeer.New(nvml.Source{}),
 		tcp.New(),
+		verbs.RoCE(),
+		verbs.InfiniBand(),
 	}
 }
