@@ -6,14 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 
 	"hopbench/harness"
 	"hopbench/results"
@@ -72,7 +74,7 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if err := plan.Check(); err != nil {
-		return usagef("%s", firstLine(err))
+		return usagef("%s", f.planError(err))
 	}
 	if err := f.checkSpin(plan); err != nil {
 		return err
@@ -88,6 +90,11 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if f.out != "" && mode == results.Refuse {
 		if _, err := os.Lstat(f.out); err == nil {
 			return usagef("--out %s: it exists; --force replaces it, --append adds to it", f.out)
+		}
+	}
+	if f.out != "" {
+		if err := unix.Access(filepath.Dir(f.out), unix.W_OK); err != nil {
+			return usagef("--out %s: the folder cannot be written: %v", f.out, err)
 		}
 	}
 	for _, name := range sortedKeys(skipped) {
@@ -108,10 +115,17 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	var w *results.Writer
 	if f.out != "" {
 		if w, err = results.Create(f.out, mode, header); err != nil {
-			if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-				return usagef("--out: %v", err)
+			var full syscall.Errno // a disk that is full is no mistake of the user's
+			if errors.As(err, &full) && full == syscall.ENOSPC {
+				return exitError{1, fmt.Errorf("--out: %w", err)}
 			}
-			return exitError{1, fmt.Errorf("--out: %w", err)}
+			return usagef("--out: %v", err)
+		}
+	}
+	var stream *results.Writer // --json: the same records on standard output
+	if f.json {
+		if stream, err = results.NewWriter(env.Stdout, "standard output", header); err != nil {
+			return exitError{1, err}
 		}
 	}
 	run := results.Run{Header: *header}
@@ -119,10 +133,15 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	err = harness.Run(ctx, plan, session, harness.Sink{
 		Cell: func(c *results.Cell) error {
 			run.Cells = append(run.Cells, *c)
-			if w == nil {
-				return nil
+			for _, to := range []*results.Writer{stream, w} {
+				if to == nil {
+					continue
+				}
+				if err := to.Cell(c); err != nil {
+					return err
+				}
 			}
-			return w.Cell(c)
+			return nil
 		},
 		Progress: line.show,
 	})
@@ -134,12 +153,17 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	case err != nil:
 		state, reason = results.StateFailed, err.Error()
 	}
+	if stream != nil {
+		if cerr := stream.Close(state, reason); cerr != nil && err == nil {
+			err = cerr
+		}
+	}
 	if w != nil {
 		if cerr := w.Close(state, reason); cerr != nil && err == nil {
 			err = fmt.Errorf("--out: %w", cerr)
 		}
 	}
-	if len(run.Cells) > 0 {
+	if len(run.Cells) > 0 && !f.json {
 		if perr := f.print(run); perr != nil && err == nil {
 			err = perr
 		}
@@ -189,13 +213,9 @@ func (f *runFlags) verdict(cells []results.Cell, c selection) error {
 	return nil
 }
 
-// print writes the run's tables, or its records as JSON.
+// print writes the run's tables.
 func (f *runFlags) print(run results.Run) error {
-	format := table.Text
-	if f.json {
-		format = table.JSON
-	}
-	err := table.Write(f.env.Stdout, []results.Run{run}, table.Options{Format: format, Width: 100})
+	err := table.Write(f.env.Stdout, []results.Run{run}, table.Options{Format: table.Text, Width: 100})
 	if errors.Is(err, table.ErrDouble) {
 		return exitError{1, err}
 	}
@@ -361,7 +381,21 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-func firstLine(err error) string {
+// flagOf names the flag behind a field of the plan.
+var flagOf = map[string]string{
+	"transports": "transport", "operations": "op", "metrics": "metric", "directions": "direction", "sizes_bytes": "sizes",
+	"duration_seconds": "duration", "round_seconds": "round", "warmup_seconds": "warmup", "phase_timeout_seconds": "phase-timeout",
+	"stall_timeout_seconds": "stall-timeout", "rate_bytes_per_second": "rate", "local_memory": "local-mem", "remote_memory": "remote-mem",
+	"pieces": "pieces", "depth": "depth", "streams": "streams", "batch": "batch", "rounds": "rounds", "concurrency": "concurrency",
+	"wait": "wait", "buffers": "buffers", "requests": "kv",
+}
+
+// planError is the first thing wrong with a plan, by the flag that a user knows; by the field where a plan file was given.
+func (f *runFlags) planError(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
+	field, rest, ok := strings.Cut(line, ":")
+	if flag := flagOf[field]; ok && flag != "" && f.planFile == "" {
+		return "--" + flag + ":" + rest
+	}
 	return line
 }

@@ -256,6 +256,11 @@ func (f *runFlags) plan(cmd *cobra.Command) (harness.Plan, selection, error) {
 	} else if given("isl") {
 		return fail("isl", fmt.Errorf("it goes with --kv"))
 	}
+	if f.bind != "" {
+		if _, err := netip.ParseAddr(f.bind); err != nil {
+			return fail("bind", err)
+		}
+	}
 	c := selection{}
 	if use("transport") {
 		p.Transports = f.transport
@@ -334,7 +339,7 @@ func readPlan(path string, p *harness.Plan) error {
 	d := yaml.NewDecoder(strings.NewReader(string(b))) // JSON is YAML
 	d.KnownFields(true)
 	if err := d.Decode(p); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %s", path, strings.Join(strings.Fields(err.Error()), " ")) // the library writes a line a fault
 	}
 	return nil
 }
@@ -360,11 +365,7 @@ func (f *runFlags) session(ctx context.Context, p harness.Plan) (*harness.Sessio
 		OtherHost: f.peer != "", Announce: f.dataAddress,
 	}
 	if f.bind != "" {
-		a, err := netip.ParseAddr(f.bind)
-		if err != nil {
-			return nil, nil, usagef("--bind: %v", err)
-		}
-		s.Bind = a
+		s.Bind, _ = netip.ParseAddr(f.bind) // checked with the other flags
 	}
 	done := func() {
 		_ = s.Local.Close()
