@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"hopbench/harness/doctor"
+	"hopbench/transports/fault"
+)
+
+// childArgs makes the test binary be the command: a process that can be given other mounts, limits and capabilities.
+const childArgs = "HOPBENCH_TEST_DOCTOR"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childArgs) != "" {
+		env := &Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Drivers: patients(), Getenv: os.Getenv}
+		os.Exit(Run(env, strings.Fields(os.Getenv(childArgs))))
+	}
+	os.Exit(m.Run())
+}
+
+// TestDoctorLive gives the doctor a running host that really is so: in a mount namespace of its own /sys is that of a host
+// with one RoCE port and /dev/infiniband holds real nodes; limits, users and capabilities are the kernel's.
+func TestDoctorLive(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root for mounts and capabilities")
+	}
+	for _, tool := range []string{"unshare", "prlimit", "setpriv", "mount", "mknod"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("needs %s: %v", tool, err)
+		}
+	}
+	if out, err := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt && mknod /mnt/null c 1 3").CombinedOutput(); err != nil {
+		t.Skipf("this machine lets nobody mount: %v: %s", err, out)
+	}
+	sys := materialise(t, "single-roce")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The program must be readable by another user.
+	bin := filepath.Join(sys, "doctor.test")
+	if out, err := exec.Command("cp", self, bin).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for d := sys; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
+		_ = os.Chmod(d, 0o755)
+	}
+	const nodes = "mkdir -p /dev/infiniband && mknod -m MODE /dev/infiniband/uverbs0 c 1 3"
+	for _, c := range []struct {
+		name, nodes, as string
+		verdict         doctor.Verdict
+		code            fault.Code // of a finding that must be there; empty: no memlock finding and no failure
+		evidence        string
+	}{
+		{"root", strings.Replace(nodes, "MODE", "666", 1), "", doctor.Usable, "", ""},
+		{"no node", "true", "", doctor.Unusable, fault.RDMANoNode, "ENOENT"},
+		{"node of another user", strings.Replace(nodes, "MODE", "600", 1), "setpriv --reuid=65534 --regid=65534 --clear-groups", doctor.Unusable, fault.RDMANodeRefused, "EACCES, mode 0600"},
+		{"no such device behind the node", "mkdir -p /dev/infiniband && mknod -m 666 /dev/infiniband/uverbs0 c 231 192", "", doctor.Unusable, fault.RDMANoNode, "ENXIO"},
+		{"granted and not effective", strings.Replace(nodes, "MODE", "666", 1), "prlimit --memlock=65536 setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all,+ipc_lock", doctor.Unusable, fault.RDMAMemlockBound, "65536 bytes"},
+		{"capability dropped", strings.Replace(nodes, "MODE", "666", 1), "prlimit --memlock=65536 setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock", doctor.Unusable, fault.RDMAMemlock, "65536 bytes"},
+		{"capability dropped, limit between", strings.Replace(nodes, "MODE", "666", 1), "prlimit --memlock=8388608 setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock", doctor.Usable, fault.RDMAMemlock, "8388608 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			script := "set -e; mount -t tmpfs none /sys; cp -a " + sys + "/sys/. /sys/; mount -t tmpfs none /dev; " +
+				"mknod -m 666 /dev/null c 1 3; mknod -m 666 /dev/urandom c 1 9; " + c.nodes + "; exec " + c.as + " " + bin
+			cmd := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", script)
+			cmd.Env = append(os.Environ(), childArgs+"=doctor --transport roce --json")
+			var errs strings.Builder
+			cmd.Stderr = &errs
+			out, err := cmd.Output()
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			var r doctor.Report
+			if err := json.Unmarshal(out, &r); err != nil {
+				t.Fatalf("%v\n%s%s", err, out, errs.String())
+			}
+			if want := map[doctor.Verdict]int{doctor.Usable: 0, doctor.Unusable: 3}[c.verdict]; cmd.ProcessState.ExitCode() != want {
+				t.Errorf("exit %d, want %d", cmd.ProcessState.ExitCode(), want)
+			}
+			if r.Transports[0].Verdict != c.verdict {
+				t.Errorf("verdict %s, want %s", r.Transports[0].Verdict, c.verdict)
+			}
+			found := c.code == ""
+			for _, f := range r.Transports[0].Findings {
+				if c.code == "" && f.Severity != fault.OK && (f.Severity == fault.Fail || strings.HasPrefix(string(f.Code), "verbs.memlock")) {
+					t.Errorf("%s: %s", f.Code, f.Summary)
+				}
+				if f.Code == c.code {
+					for _, e := range f.Evidence {
+						found = found || strings.Contains(e.Got, c.evidence)
+					}
+				}
+			}
+			if !found {
+				t.Errorf("no %s with %q in\n%s", c.code, c.evidence, out)
+			}
+		})
+	}
+}
+
+// materialise writes a host's /sys into a folder, links and all.
+func materialise(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	a, err := txtar.ParseFile(filepath.Join(hostFolder, name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(p string, f func(string) error) {
+		p = filepath.Join(dir, p)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := f(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range a.Files {
+		if strings.HasPrefix(f.Name, "sys/") {
+			put(f.Name, func(p string) error { return os.WriteFile(p, f.Data, 0o644) })
+		}
+	}
+	for _, f := range a.Files {
+		if f.Name != ".hopbench/links" {
+			continue
+		}
+		for line := range strings.Lines(string(f.Data)) {
+			from, to, ok := strings.Cut(strings.TrimSpace(line), " -> ")
+			if ok {
+				put(from, func(p string) error { return os.Symlink(to, p) })
+			}
+		}
+	}
+	return dir
+}
