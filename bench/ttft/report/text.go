@@ -48,9 +48,14 @@ func Table(w io.Writer, list []*ttft.Projection) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "link\ttransfer is\tTTFT p50\tp90\tp99\tqueue\tprefill\ttransfer\torchestr.\tfirst step\tlink busy\tprefill busy\t")
 	notes := footnotes{}
-	for _, p := range list {
-		mark := notes.marks(p.Warnings)
-		name := p.Link.Label + mark
+	names := make([]string, len(list))
+	width := 0
+	for i, p := range list {
+		names[i] = p.Link.Label + notes.marks(p.Warnings)
+		width = max(width, len([]rune(names[i])))
+	}
+	for i, p := range list {
+		name := names[i] + strings.Repeat(" ", width-len([]rune(names[i])))
 		u := p.Result.Utilisation
 		if p.Unserviceable != nil {
 			fmt.Fprintf(tw, "%s\t%s\t%s\t\t\t\t\t\t\t\t%s\t%s\t\n", name, p.Link.Provenance, "never", percent(most(u.Egress, u.Ingress, u.Spine)), percent(u.Prefill))

@@ -105,7 +105,9 @@ func (m *machine) boundary(wi int32) {
 		m.finished(id)
 	}
 	m.grant(wi)
-	m.join(wi)
+	for m.join(wi) { // who ended in joining gave blocks back
+		m.grant(wi)
+	}
 	if w.batch > 0 {
 		w.step = m.c.Decode.Step(w.batch)
 		m.due(wi, max(m.now, w.since+float64(w.ends[0].step-w.steps)*w.step))
@@ -132,7 +134,11 @@ func (m *machine) grant(wi int32) {
 		w.used += need
 		m.stats.hold(m.now, 0, need)
 		r.granted, r.hasBlocks = m.now, true
-		m.pump(id)
+		if m.c.Serving.Concurrent {
+			m.events.add(m.now+m.c.Serving.Handover, evPrefill, id, 0)
+		} else {
+			m.pump(id)
+		}
 	}
 }
 
@@ -152,8 +158,9 @@ func (m *machine) skip(r *request) {
 	}
 }
 
-// join takes what has arrived into the batch, in order, as far as it has room.
-func (m *machine) join(wi int32) {
+// join takes what has arrived into the batch, in order, as far as it has room,
+// and says whether any ended at once: a forwarded token that was also the last.
+func (m *machine) join(wi int32) (ended bool) {
 	w := &m.decode[wi]
 	s := &m.c.Serving
 	from := w.batch
@@ -164,6 +171,7 @@ func (m *machine) join(wi int32) {
 			m.stats.first(m, r, m.now, m.now)
 			if r.output == 1 {
 				m.finished(id)
+				ended = true
 				continue
 			}
 			w.pushEnd(ending{w.steps + int64(r.output) - 1, id})
@@ -185,6 +193,7 @@ func (m *machine) join(wi int32) {
 	if from == 0 && w.batch > 0 {
 		w.since = m.now
 	}
+	return ended
 }
 
 // finished ends a request that has its last token.

@@ -187,12 +187,13 @@ func (m *machine) admit(q load.Request) {
 	m.taken++
 	m.alive++
 	m.stats.offer(m, q)
+	// Decode first where both are told at once: prefill begins when decode has
+	// blocks for the result, so neither waits for what the other holds.
 	if m.c.Serving.Concurrent {
-		r.dw = m.chooseDecode()
-		m.decode[r.dw].expected += int64(r.input + r.output)
 		m.events.add(m.now+m.c.Serving.Router, evDecode, id, 0)
+	} else {
+		m.events.add(m.now+m.c.Serving.Router, evPrefill, id, 0)
 	}
-	m.events.add(m.now+m.c.Serving.Router, evPrefill, id, 0)
 }
 
 // replace gives a user of a closed loop the next request, if there is one.

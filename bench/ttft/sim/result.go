@@ -155,18 +155,26 @@ func (s *stats) first(m *machine, r *request, joined, at float64) {
 		s.firstArrival = r.arrival
 	}
 	s.lastFirst = max(s.lastFirst, at)
-	router := m.c.Serving.Router
+	sv := &m.c.Serving
 	begin, end := max(r.xStart, r.pEnd), max(r.xEnd, r.pEnd)
 	seen := min(max(r.seen, end), joined)
-	reserve := max(0, r.granted-max(r.want, r.pEnd))
+	reserve := r.granted - r.want
 	p := Parts{
 		QueueDecode:   reserve + joined - seen,
 		Prefill:       r.pEnd - r.pStart,
 		Transfer:      end - begin,
-		Orchestration: router + (begin - r.pEnd - reserve) + (seen - end),
+		Orchestration: sv.Router + (begin - r.pEnd) + (seen - end),
 		FirstDecode:   at - joined,
 	}
-	p.Queue = p.QueueDecode + max(0, r.pStart-r.arrival-router)
+	// Blocks are asked for before prefill, or between it and the transfer.
+	if sv.Concurrent {
+		p.Orchestration += r.want - r.arrival - sv.Router + sv.Handover
+		p.Queue = p.QueueDecode + r.pStart - r.granted - sv.Handover
+	} else {
+		p.Orchestration -= reserve
+		p.Queue = p.QueueDecode + r.pStart - r.arrival - sv.Router
+	}
+	p.Queue = max(0, p.Queue) // of a few last bits
 	s.ttft.add(ttft)
 	s.queue.add(p.Queue)
 	s.transfer.add(p.Transfer)

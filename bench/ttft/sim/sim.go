@@ -131,13 +131,13 @@ type Serving struct {
 	// Pull: decode reads after prefill, beginning at a step boundary, and holds a
 	// lease on prefill's blocks. Otherwise prefill writes.
 	Pull bool
-	// Concurrent dispatch gives the request to decode at once, where it reserves
-	// its blocks while prefill works. Otherwise decode gets it after prefill.
+	// Concurrent dispatch gives the request to decode at once, which reserves
+	// its blocks, and then to prefill. Otherwise decode gets it after prefill.
 	Concurrent bool
 	// Forwarded: the token that prefill computed is the client's first token.
 	// Otherwise decode computes it in its first step.
 	Forwarded bool
-	// Router is paid before prefill and Handover between prefill and decode.
+	// Router is paid on arrival, and Handover between the two workers.
 	Router, Handover float64
 	// Aligned: decode begins pulls and sees completions only at step boundaries.
 	Aligned bool
