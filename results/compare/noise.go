@@ -16,8 +16,8 @@ func drift(logs []float64) (change float64, found bool) {
 	if n < leastForShape {
 		return 0, false
 	}
-	if n > 400 { // pairs grow with the square
-		logs = everyNth(logs, (n+399)/400)
+	if n > 200 { // pairs grow with the square
+		logs = everyNth(logs, (n+199)/200)
 		n = len(logs)
 	}
 	s := 0
