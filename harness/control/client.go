@@ -67,7 +67,11 @@ type client struct {
 // Dial opens a session with the server at addr (HOST:PORT). Errors are *fault.Error: unreachable, not a hopbench, another version,
 // another token, busy, over the server's cap, or no answer within the limit.
 func Dial(ctx context.Context, addr string, token Token, o DialOptions) (harness.Peer, error) {
-	return dial(ctx, addr, token, o)
+	c, err := dial(ctx, addr, token, o)
+	if err != nil {
+		return nil, err // not a Peer that holds a nil client
+	}
+	return c, nil
 }
 
 func dial(ctx context.Context, addr string, token Token, o DialOptions) (*client, error) {
@@ -192,9 +196,7 @@ func (c *client) call(ctx context.Context, op string, limit time.Duration, do fu
 			return fmt.Errorf("%s on %s: %w", op, c.addr, context.Cause(ctx))
 		}
 	case codes.DeadlineExceeded:
-		if limited.Err() == nil { // the connection's own words arrive that way, too
-			break
-		}
+		// This side's timer or, a moment earlier, the server's, which has the same limit.
 		return c.lose(fault.New(fault.PeerDeadline, op, c.addr, "no answer for %v", time.Since(start).Round(100*time.Millisecond)))
 	}
 	e := &fault.Error{Code: fault.PeerVanished, Op: op, Device: c.addr, Err: errors.New("the control connection broke"), Detail: line(err.Error())}

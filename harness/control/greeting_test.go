@@ -113,7 +113,10 @@ func TestWhatIsNoPeerIsToldApart(t *testing.T) {
 			if c.want == fault.PeerDeadline {
 				limit = 500 * time.Millisecond
 			}
-			_, err := Dial(t.Context(), c.addr, NewToken(), DialOptions{Connect: limit, ToolVersion: "v1"})
+			p, err := Dial(t.Context(), c.addr, NewToken(), DialOptions{Connect: limit, ToolVersion: "v1"})
+			if p != nil {
+				t.Error("a peer beside the error")
+			}
 			text := code(t, err, c.want)
 			contains(t, text, append(c.parts, c.addr)...)
 			if strings.ContainsAny(text, "\x1b\n") {

@@ -139,7 +139,7 @@ func (f *serveFlags) options(cmd *cobra.Command) (control.Options, error) {
 	tool, _ := toolVersion()
 	o := control.Options{ToolVersion: tool, Announce: f.announce, Once: f.once || f.child, Settings: map[string]map[string]string{}}
 	if !f.child { // whoever started this process may use what it may use itself
-		o.Limits = harness.Limits{MaxMemory: hostMemory() / 2, MaxSeconds: f.maxDuration.Seconds()}
+		o.Limits = harness.Limits{MaxMemory: defaultMemory(), MaxSeconds: f.maxDuration.Seconds()}
 		if f.maxDuration < time.Second {
 			return o, usagef("--max-duration %v: at least 1s", f.maxDuration)
 		}
@@ -250,13 +250,17 @@ func (f *serveFlags) announceStart(addr, file string, token control.Token, made 
 	return err
 }
 
-// hostMemory is the memory of this host, in bytes.
-func hostMemory() uint64 {
+// defaultMemory is half of this host's memory, in whole GiB, or MiB where that is little.
+func defaultMemory() uint64 {
+	half := uint64(4 << 30)
 	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
-		return 8 << 30
+	if unix.Sysinfo(&info) == nil {
+		half = uint64(info.Totalram) * uint64(info.Unit) / 2
 	}
-	return uint64(info.Totalram) * uint64(info.Unit)
+	if half > 4<<30 {
+		return half >> 30 << 30
+	}
+	return max(half>>20<<20, 1<<20)
 }
 
 // listenCause is why a port cannot be listened on, without what the flag says already.
