@@ -150,7 +150,7 @@ func (p *Projection) describe(g *geometry) error {
 	}
 	p.Provenance = map[string]string{
 		"transfer": p.Link.Provenance, "prefill": s.Prefill.Provenance, "first_decode": s.Step.Provenance,
-		"orchestration": "reference", "queue": "projected", "geometry": "computed",
+		"orchestration": s.Engine.HandoverFrom, "queue": "projected", "geometry": "computed",
 	}
 	return nil
 }

@@ -306,7 +306,7 @@ func (f *ttftFlags) scenario(cmd *cobra.Command, name string) (*ttft.Scenario, e
 		return nil, usagef("--engine: %v", err)
 	}
 	if set("handover") {
-		preset.Handover = f.handover.Seconds()
+		preset.Handover, preset.HandoverFrom = f.handover.Seconds(), "given"
 		preset.Sources = append(preset.Sources, "handover given by the user")
 	}
 	s := &ttft.Scenario{

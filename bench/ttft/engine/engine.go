@@ -29,6 +29,8 @@ type Preset struct {
 	Lease float64 `json:"lease_seconds,omitempty"`
 	// Handover is a published cost between prefill and transfer; 0 where none is published.
 	Handover float64 `json:"handover_seconds"`
+	// HandoverFrom is reference (of this engine), assumed, or given.
+	HandoverFrom string `json:"handover_provenance"`
 	// BlockTokens and Placement are the engine's defaults.
 	BlockTokens int               `json:"block_tokens"`
 	Placement   kvcache.Placement `json:"placement"`
@@ -41,7 +43,7 @@ func Presets() []Preset {
 	vllm := Preset{
 		Name: "vllm-nixl", Engine: "vLLM, NixlConnector", Version: "2026, with lease renewal",
 		Operation: "read", OnRequest: true, Overlap: "serial",
-		Handover: 0.110, BlockTokens: 16, Placement: kvcache.Split,
+		Handover: 0.110, HandoverFrom: "reference", BlockTokens: 16, Placement: kvcache.Split,
 		Sources: []string{
 			"pull by the decode worker after prefill, K and V registered apart: vLLM docs, features/nixl_connector_usage; vllm pull request 25902",
 			"decode computes the first token again: vllm issue 25373, pull request 51919",
@@ -54,6 +56,7 @@ func Presets() []Preset {
 	older.Sources = append(append([]string{}, vllm.Sources[:3]...), "VLLM_NIXL_ABORT_REQUEST_TIMEOUT 480 s: vllm pull request 25897")
 	push := vllm
 	push.Name, push.Engine, push.Operation, push.OnRequest = "vllm-nixl-push", "vLLM, NixlPushConnector", "write", false
+	push.HandoverFrom = "assumed"
 	push.Sources = []string{
 		"push by the prefill worker into blocks that decode has registered: vllm issues 46283 and 52607",
 		vllm.Sources[1],
@@ -63,7 +66,7 @@ func Presets() []Preset {
 		vllm, older, push,
 		{
 			Name: "sglang", Engine: "SGLang", Version: "0.5",
-			Operation: "write", Concurrent: true, Forwarded: true, Overlap: "chunked", BlockTokens: 64, Placement: kvcache.Split,
+			Operation: "write", Concurrent: true, Forwarded: true, Overlap: "chunked", HandoverFrom: "assumed", BlockTokens: 64, Placement: kvcache.Split,
 			Sources: []string{
 				"both workers are given the request, decode allocates first, prefill writes: docs/advanced_features/pd_disaggregation, and dynamo's SGLang disaggregation page",
 				"decode skips the forward pass of the prompt and only fills in prefill's result: life cycle at the top of python/sglang/srt/disaggregation/decode.py",
@@ -73,7 +76,7 @@ func Presets() []Preset {
 		},
 		{
 			Name: "trtllm", Engine: "TensorRT-LLM", Version: "1.x, context first",
-			Operation: "write", OnRequest: true, Forwarded: true, Overlap: "serial", Handover: 0.035, BlockTokens: 32, Placement: kvcache.Packed,
+			Operation: "write", OnRequest: true, Forwarded: true, Overlap: "serial", Handover: 0.035, HandoverFrom: "reference", BlockTokens: 32, Placement: kvcache.Packed,
 			Sources: []string{
 				"the context executor keeps the cache until the generation executor asks for it: TensorRT-LLM docs, disaggregated service",
 				"first_gen_tokens go to the generation request: TensorRT-LLM docs, llmapi DisaggregatedParams",

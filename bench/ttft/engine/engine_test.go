@@ -9,7 +9,7 @@ import (
 func TestPresetsAreWhole(t *testing.T) {
 	names := map[string]bool{}
 	for _, p := range Presets() {
-		if p.Engine == "" || p.Version == "" || p.BlockTokens < 1 || len(p.Sources) < 3 || names[p.Name] {
+		if p.Engine == "" || p.Version == "" || p.BlockTokens < 1 || len(p.Sources) < 3 || p.HandoverFrom == "" || names[p.Name] {
 			t.Errorf("%s is not whole: %+v", p.Name, p)
 		}
 		names[p.Name] = true
