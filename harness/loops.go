@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"hopbench/transports"
 	"hopbench/transports/fault"
@@ -89,6 +90,9 @@ func (l *lane) Barrier(ctx context.Context, endpoint int) error {
 	return s.wait(ctx)
 }
 
+// endPatience is how long the initiator's last word may be on its way after its loop has returned.
+const endPatience = time.Second
+
 func (l *lane) Disarm(ctx context.Context, endpoint int) (Outcome, error) {
 	p, err := l.work(endpoint, false)
 	if err != nil {
@@ -100,10 +104,15 @@ func (l *lane) Disarm(ctx context.Context, endpoint int) (Outcome, error) {
 	if s == nil {
 		return Outcome{}, fault.New(fault.PeerRefused, "disarm", l.request.Driver, "endpoint %d is not armed", endpoint)
 	}
-	// After its last loop the serving side ends by itself; only an initiator that failed leaves it waiting.
+	// After its last loop the serving side ends by itself, as soon as the initiator's word for that has reached it: stopping it before would
+	// leave that word in the connection, for the next loop to stumble on. Only an initiator that failed leaves it waiting.
+	patience := time.NewTimer(endPatience)
+	defer patience.Stop()
 	select {
 	case <-s.done:
-	default:
+	case <-patience.C:
+		s.stop.Store(1)
+	case <-ctx.Done():
 		s.stop.Store(1)
 	}
 	select {
@@ -159,6 +168,7 @@ func (l *lane) initiate(ctx context.Context, endpoint int, s Span) (Outcome, err
 	e := l.endpoints[endpoint]
 	l.side.quiet(true)
 	defer l.side.quiet(false)
+	defer steal(p.cpus)()
 	counters, cerr := e.Counters()
 	before := readMeter()
 	if s.Seconds > 0 {

@@ -29,6 +29,7 @@ type track struct {
 	span   Span
 	done   bool
 	took   float64 // seconds of measured rounds
+	voids  int     // rounds that confirmed nothing and were taken back
 	cold   struct{ descriptors, firstUse float64 }
 	verify bool
 	warmed struct {
@@ -218,8 +219,16 @@ func (t *track) first(ctx context.Context) error {
 	if t.cell.concurrency > 1 || p.Iterations > 0 {
 		trial = Span{Operations: max(slots, 1), StampEvery: 1, Stamps: 4096}
 	}
-	if err := t.round(ctx, Span{}, trial); err != nil {
-		return err
+	for try := 0; ; try++ {
+		if err := t.round(ctx, Span{}, trial); err != nil {
+			return err
+		}
+		if !t.void() {
+			break
+		}
+		if try == mostVoid {
+			return fault.New(fault.LoopStalled, "try the cell", t.link.name, "no operation was confirmed in %d tries", try+1)
+		}
 	}
 	o := t.ways[0].rounds[0]
 	t.warmed.seconds += o.Seconds
@@ -267,6 +276,23 @@ func (t *track) spanFor(operation float64) Span {
 	return s
 }
 
+// mostVoid is how many rounds of a cell may bring nothing: a busy machine now and then starts a thread only when its round is over.
+const mostVoid = 10
+
+// void takes the last round back and says so where one of its ways confirmed no operation: a round lasts at least one operation.
+func (t *track) void() bool {
+	void := false
+	for _, w := range t.ways {
+		void = void || w.rounds[len(w.rounds)-1].Operations == 0
+	}
+	for i := range t.ways {
+		if w := &t.ways[i]; void {
+			w.rounds, w.served = w.rounds[:len(w.rounds)-1], w.served[:len(w.served)-1]
+		}
+	}
+	return void
+}
+
 func (t *track) forget() {
 	for i := range t.ways {
 		t.ways[i].rounds, t.ways[i].served = nil, nil
@@ -310,6 +336,13 @@ func (m *measurement) run(ctx context.Context) {
 			}
 			if err := t.round(ctx, warm, t.span); err != nil {
 				t.fail(ctx, err)
+				continue
+			}
+			if t.void() {
+				if t.voids++; t.voids > mostVoid {
+					t.fail(ctx, fault.New(fault.LoopStalled, "measure the cell", t.link.name, "%d rounds of %g s confirmed no operation", t.voids, t.span.Seconds))
+				}
+				open = open || t.err == nil
 				continue
 			}
 			t.took += t.ways[0].rounds[len(t.ways[0].rounds)-1].Seconds

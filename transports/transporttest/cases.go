@@ -198,6 +198,31 @@ func deadlineCase(t T, c Config) {
 	}
 }
 
+// late starts loops whose deadline has passed before their first post, as a busy machine does: they move nothing or little, end
+// without an error on both sides, and leave a good connection.
+func late(t T, c Config) {
+	p := open(t, c, 1<<20, transports.EndpointOptions{})
+	defer p.close()
+	for i := range 20 {
+		for _, op := range p.ta.Caps().Stream {
+			list := one(4096, 4, 0, 0)
+			l := &transports.Loop{Op: op, Lists: []transports.List{list}, Depth: 4, Deadline: transports.Now() - 1, Wait: transports.Adaptive, Stamps: stamps(1, 64)}
+			if i%2 == 1 { // now and then just before the end
+				l.Deadline += 20_000
+			}
+			if err := p.loop(l, false); err != nil {
+				t.Fatalf("%s: loop %d, whose deadline had passed: %v", op, i, err)
+			}
+			p.fill()
+			l = &transports.Loop{Op: op, Lists: []transports.List{list}, Depth: 4, Count: 4, Wait: transports.Adaptive, Stamps: stamps(1, 4)}
+			if err := p.loop(l, false); err != nil || l.Stamps[0].Ops != 4 {
+				t.Fatalf("%s: after loop %d, whose deadline had passed: %d operations of 4, %v", op, i, l.Stamps[0].Ops, err)
+			}
+			p.check(op, string(op)+" after a loop whose deadline had passed", list)
+		}
+	}
+}
+
 func stopInitiator(t T, c Config) {
 	p := open(t, c, 1<<20, transports.EndpointOptions{})
 	defer p.close()

@@ -64,6 +64,7 @@ func Cases() []Case {
 		{"streams keep apart", streams},
 		{"stamps", stampsCase},
 		{"deadline ends a loop", deadlineCase},
+		{"a deadline that has passed", late},
 		{"stop word ends a loop", stopInitiator},
 		{"stop word ends a serve", stopServe},
 		{"a full record ends a loop", fullStamps},
