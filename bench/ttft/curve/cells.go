@@ -158,19 +158,22 @@ func point(c *results.Cell) (p Point, rank int, reason string) {
 			rank += 1 << 21
 		}
 		bytes := total * p.Parallel
-		if n == 1 || c.Depth > 1 {
-			// A pipeline: the time between completions, all streams together.
+		// Requests at once are each on a stream of their own, one after the other:
+		// the streams are then no second number. Streams without requests, or
+		// operations in flight, make a pipeline.
+		together := c.Concurrency > 1 && c.Depth <= 1
+		if alone := c.Depth <= 1 && c.Streams <= 1; !together && (c.Depth > 1 || n == 1 && !alone) {
 			p.Rate = true
 			p.Descriptors = 1
 			p.PieceBytes = total / float64(n)
-			p.Parallel *= float64(max(1, c.Streams))
+			p.Parallel = float64(max(1, c.Streams, c.Concurrency))
 			bytes = p.PieceBytes
-			if n == 1 && c.Depth <= 1 && p.Parallel == 1 {
-				p.Rate = false // one piece at a time is a request alone
-			}
 			if n > 1 {
 				rank -= 1 << 22 // a plain sweep says the same with less in it
 			}
+		} else if !together && c.Streams > 1 {
+			p.Parallel = float64(c.Streams)
+			bytes = total * p.Parallel
 		}
 		p.Seconds = bytes / b.BytesPerSecond
 		if b.Low != nil && b.High != nil && *b.Low > 0 {

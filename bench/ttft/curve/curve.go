@@ -196,6 +196,16 @@ func (c *Curve) At(shape []Shape, parallel float64, strict bool) (Answer, error)
 
 // asList answers from requests that were measured as lists of pieces.
 func (c *Curve) asList(shape []Shape, parallel float64) (Answer, string) {
+	mixed := len(shape) > 1
+	if mixed {
+		// Cells of several sizes are kept by their mean, so that is what is asked.
+		bytes, count := 0.0, 0.0
+		for _, s := range shape {
+			bytes += s.PieceBytes * s.Count
+			count += s.Count
+		}
+		shape = []Shape{{bytes / count, count}}
+	}
 	return c.lists.between(parallel, func(t *tables) (Answer, string) {
 		a := Answer{Bounded: t.bounded}
 		outside, exact := "", true
@@ -211,8 +221,8 @@ func (c *Curve) asList(shape []Shape, parallel float64) (Answer, string) {
 		if !exact {
 			a.Notes = append(a.Notes, "interpolated between measured sizes or counts")
 		}
-		if len(shape) > 1 {
-			a.Notes = append(a.Notes, "pieces of several sizes: their times are added")
+		if mixed {
+			a.Notes = append(a.Notes, "pieces of several sizes: their mean stands for them")
 		}
 		return a, outside
 	})
@@ -220,12 +230,15 @@ func (c *Curve) asList(shape []Shape, parallel float64) (Answer, string) {
 
 // startup is what one piece takes beyond its bytes at the pipeline's rate, or,
 // where no pipeline was measured, the time of the smallest piece; 0 where no
-// single piece was measured.
+// single piece as small was measured.
 func (c *Curve) startup(piece float64) float64 {
 	if len(c.single.parallel) == 0 {
 		return 0
 	}
 	t := c.single.by[c.single.parallel[0]]
+	if piece < t.mid.size[0]*(1-slack) {
+		return 0 // a bulk transfer's time says nothing of a piece's
+	}
 	if len(c.rate.parallel) == 0 {
 		least, _, _, _, _ := t.at(t.mid.size[0], 1)
 		return least

@@ -235,3 +235,48 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 }
+
+// The cells of a KV-shaped run: lists and their bulk ceiling, one and eight
+// requests at once, each on a stream of its own, one after the other.
+func TestCellsOfAKVRun(t *testing.T) {
+	list := func(concurrency int64, rate float64) results.Cell {
+		c := bandwidth(cell("bandwidth.notified", "read", 32768, 32000, 1, concurrency, concurrency), rate)
+		return c
+	}
+	bulk := func(concurrency int64, rate float64) results.Cell {
+		return bandwidth(cell("bandwidth.notified", "read", 32768*32000, 1, 1, concurrency, concurrency), rate)
+	}
+	curves, _, err := FromCells([]results.Cell{list(1, 2e9), list(8, 4e9), bulk(1, 5e9), bulk(8, 6e9)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := curves[0]
+	if c.MaxParallel() != 8 {
+		t.Errorf("most at once %g, want 8", c.MaxParallel())
+	}
+	const bytes = 32768 * 32000
+	for _, q := range []struct {
+		shape    Shape
+		parallel float64
+		want     float64
+	}{
+		{Shape{32768, 32000}, 1, bytes / 2e9}, {Shape{32768, 32000}, 8, 8 * bytes / 4e9},
+		{Shape{bytes, 1}, 1, bytes / 5e9}, {Shape{bytes, 1}, 8, 8 * bytes / 6e9},
+	} {
+		a, err := c.At([]Shape{q.shape}, q.parallel, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(a.Seconds/q.want-1) > 1e-9 || a.Latency != 0 && q.shape.Count > 1 {
+			t.Errorf("%v with %g at once: %g s (latency %g), want %g", q.shape, q.parallel, a.Seconds, a.Latency, q.want)
+		}
+	}
+	if got := c.Bulk(); math.Abs(got/6e9-1) > 1e-9 {
+		t.Errorf("bulk %g, want 6e9", got)
+	}
+	// Between one and eight.
+	a, err := c.At([]Shape{{32768, 32000}}, 4, true)
+	if err != nil || a.Seconds <= bytes/2e9 || a.Seconds >= 8*bytes/4e9 {
+		t.Errorf("with four at once %g s (%v)", a.Seconds, err)
+	}
+}
