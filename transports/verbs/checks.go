@@ -79,7 +79,7 @@ func (c checker) words() string {
 func (c checker) ports(h *topo.Host) []rdmaport.Port {
 	var out []rdmaport.Port
 	for _, p := range rdmaport.Assess(h) {
-		if p.LinkLayer == c.link || p.LinkLayer == "" {
+		if p.Port > 0 && (p.LinkLayer == c.link || p.LinkLayer == "") {
 			out = append(out, p)
 		}
 	}
@@ -163,11 +163,14 @@ func (c checker) linkLayer(h *topo.Host) []fault.Finding {
 	if len(ports) > 0 {
 		return []fault.Finding{hostcheck.Finding(h, fault.RDMALinkLayer, fault.OK, nil, "%s", hostcheck.Plural(len(ports), "port")+" of link layer "+c.link)}
 	}
-	if len(all) == 0 {
+	if !slices.ContainsFunc(all, func(p rdmaport.Port) bool { return p.Port > 0 }) {
 		return []fault.Finding{hostcheck.Finding(h, fault.RDMALinkLayer, fault.Unknown, hostcheck.Ev("/sys/class/infiniband/*/ports", "no port could be read", "a port"), "no port could be read")}
 	}
 	var ev []fault.Evidence
 	for _, p := range all {
+		if p.Port == 0 {
+			continue
+		}
 		ev = append(ev, fault.Evidence{Source: rdmaport.Path(p.Device, fmt.Sprintf("ports/%d/link_layer", p.Port)), Got: p.LinkLayer, Want: c.link})
 	}
 	return []fault.Finding{hostcheck.Finding(h, fault.RDMALinkLayer, fault.Fail, hostcheck.Few(ev), "no port speaks %s", c.words())}
@@ -187,11 +190,11 @@ func (c checker) cause(h *topo.Host, code fault.Code) []fault.Finding {
 		reasons = append(reasons, fmt.Sprintf("%s port %d: %s", p.Device, p.Port, p.Reason))
 	}
 	if code == fault.RDMAUnreadable {
-		for _, d := range h.RDMA.Devices {
-			if len(d.Ports) == 0 {
-				worst = rdmaport.Unknown
-				ev = append(ev, fault.Evidence{Source: rdmaport.Path(d.Name, "ports"), Got: "no port could be read", Want: "a folder for each port"})
-				reasons = append(reasons, d.Name+": no port could be read")
+		for _, p := range rdmaport.Assess(h) {
+			if p.Port == 0 {
+				worst = p.Verdict
+				ev = append(ev, p.Evidence[code]...)
+				reasons = append(reasons, p.Device+": no port could be read")
 			}
 		}
 	}

@@ -51,7 +51,8 @@ func settings() []transports.Setting {
 		number("sl", "service level (InfiniBand) or priority", "0", 0, 15),
 		number("traffic-class", "traffic class of the route header (RoCE: the IP header's DSCP and ECN bits)", "0", 0, 255),
 		number("qp-timeout", "local acknowledgement timeout, 4.096 us x 2^N", "14", 1, 31),
-		number("retries", "times that an unacknowledged request is sent again", "7", 0, 7),
+		// Not 7: soft-RoCE takes 7 for without end, as the specification does for RNR retries alone.
+		number("retries", "times that an unacknowledged request is sent again", "6", 0, 7),
 		number("rnr-retries", "times that a request is sent again to a peer without a receive; 7 is without end, and the stall limit ends it", "7", 0, 7),
 		number("inline", "bytes that a work request carries itself; less where the device takes less, 0 for GPU memory", "220", 0, 4096),
 		number("signal-every", "operations to one completion (auto: the batch, or a quarter of the depth up to 16)", "auto", 1, 1024),

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Tests the verbs transports on real verbs: soft-RoCE on this kernel, or in a virtual machine (scripts/rxe/rxe.sh), in one
+# machine and between two. The test binaries are built out here, since a compiler under emulation takes minutes.
+#
+#   test-verbs.sh [--short] [--run REGEXP]
+set -euo pipefail
+cd "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/.."
+short= run=.
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --short) short=-test.short; shift ;;
+    --run) run=$2; shift 2 ;;
+    *) sed -n '2,/^set -e/{/^set -e/d;s/^# \{0,1\}//;p}' "$0"; exit 2 ;;
+  esac
+done
+out=$(mktemp -d "${TMPDIR:-/tmp}/test-verbs.XXXXXX")
+trap 'rm -rf "$out"' EXIT
+go test -c -o "$out/verbs.test" ./transports/verbs
+scripts/rxe/build-interposer.sh "$out/interposer.so"
+cd transports/verbs
+../../scripts/rxe/rxe.sh --limit 480 --out "$out" -- \
+  "HOPBENCH_REQUIRE_RXE=1 HOPBENCH_INTERPOSER=\$RXE_OUT/interposer.so \$RXE_OUT/verbs.test -test.v -test.timeout 460s $short -test.run '$run'" |
+  grep -v -e '^=== ' -e '#[0-9][0-9]* (' && status=0 || status=$?
+[[ $status = 0 ]] || { echo "test-verbs.sh: the tests in one machine failed" >&2; exit 1; }
+[[ $run = . || TestTwoHosts =~ $run ]] || exit 0
+mkdir -p "$out"/two/{0,1}; cp "$out/verbs.test" "$out/two/0/"; cp "$out/verbs.test" "$out/two/1/"
+../../scripts/rxe/rxe.sh --vm --guests 2 --mtu 4200,1500 --limit 150 --out "$out/two" -- \
+  "HOPBENCH_TWO_HOSTS=1 \$RXE_OUT/verbs.test -test.v -test.timeout 120s -test.run '^TestTwoHosts\$'"
