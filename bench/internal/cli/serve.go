@@ -50,14 +50,14 @@ The data of a transport takes its own connections. --bind and --data-address cho
 that is another one than the client's control connection reached. An interrupt ends the server with
 status 0.`,
 		Example: `  hopbench serve
-  hopbench serve --listen 0.0.0.0:18515
-  hopbench serve --listen [::]:18515 --token-file token --data-address 192.0.2.7 --once
+  hopbench serve --listen :18515             on every address of this host
+  hopbench serve --listen 192.0.2.7:18515 --token-file token --once
   hopbench run --peer 192.0.2.7:18515        the other side`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.listen, "listen", "127.0.0.1:18515", "ADDR:PORT of the control port; port 0 lets the kernel choose")
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:18515", "ADDR:PORT of the control port; :PORT is every address, port 0 lets the kernel choose")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token: at least 128 random bits as hexadecimal or base64 text")
 	fs.BoolVar(&f.once, "once", false, "end after the first client")
 	fs.StringVar(&f.maxMemory, "max-memory", "", "most memory that a client may use (default half of this host's)")
@@ -88,12 +88,8 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	if f.child {
 		return f.runChild(ctx, o)
 	}
-	host, _, err := net.SplitHostPort(f.listen)
-	if err != nil {
-		return usagef("--listen %s: %v", f.listen, err)
-	}
-	if host == "" { // every address of the host: said, not implied
-		return usagef("--listen %s: name the address; 0.0.0.0 and [::] are all of them", f.listen)
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		return usagef("--listen %s: want ADDR:PORT, or :PORT for every address of this host", f.listen)
 	}
 	token, err := control.GivenToken(f.tokenFile, f.env.Getenv)
 	if err != nil {

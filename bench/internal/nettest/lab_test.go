@@ -187,7 +187,7 @@ func startProcess(t *testing.T, env []string, args ...string) *process {
 		p.cmd.Process.Signal(syscall.SIGCONT)
 		p.cmd.Process.Kill()
 		<-p.done
-		if t.Failed() {
+		if t.Failed() || testing.Verbose() {
 			t.Logf("%s\n  stdout: %s\n  stderr: %s", strings.Join(args, " "), p.stdout.String(), p.stderr.String())
 		}
 	})
