@@ -247,3 +247,10 @@ func (p *Projection) sanity() {
 }
 
 func longest(p *Projection) int { return p.Scenario.Load.Trace.Longest() }
+
+// Alone projects one request of a prompt length without any other.
+func Alone(s *Scenario, l *link.Link, isl int) (*Projection, error) {
+	c := *s
+	c.Load = Load{Concurrency: 1, Requests: 1, Input: isl, Output: max(1, s.Load.Output)}
+	return Project(&c, l)
+}

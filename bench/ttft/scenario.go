@@ -175,3 +175,11 @@ func (s *Scenario) check() error {
 	}
 	return s.Load.check()
 }
+
+// Under is the scenario with another rate or number of users, the rest of its
+// load unchanged.
+func (s *Scenario) Under(rate float64, users int) *Scenario {
+	c := *s
+	c.Load.Rate, c.Load.Concurrency = rate, users
+	return &c
+}

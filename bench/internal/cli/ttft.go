@@ -15,6 +15,7 @@ import (
 	"hopbench/bench/ttft"
 	"hopbench/bench/ttft/curve"
 	"hopbench/bench/ttft/engine"
+	"hopbench/bench/ttft/example"
 	"hopbench/bench/ttft/link"
 	"hopbench/bench/ttft/load"
 	"hopbench/bench/ttft/prefill"
@@ -204,7 +205,7 @@ func (f *ttftFlags) runExample(env *Env) error {
 	if f.example != "dynamo-98s" {
 		return usagef("there is no example %q; there is dynamo-98s", f.example)
 	}
-	e, err := ttft.Dynamo98()
+	e, err := example.Dynamo98()
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"hopbench/bench/ttft"
+	"hopbench/bench/ttft/ask"
 	"hopbench/bench/ttft/curve"
+	"hopbench/bench/ttft/figure"
 	"hopbench/bench/ttft/link"
 	"hopbench/bench/ttft/report"
 	"hopbench/results/unit"
@@ -17,7 +19,7 @@ import (
 // answers fills in what else was asked: the reverse questions, the sensitivity
 // and the series.
 func (f *ttftFlags) answers(s *ttft.Scenario, links []*link.Link, list []*ttft.Projection, doc *report.Document, env *Env) error {
-	q := ttft.Quantile(f.quantile)
+	q := ask.Quantile(f.quantile)
 	if err := oneOf("--quantile", f.quantile, []string{"p50", "p90", "p99"}); err != nil {
 		return err
 	}
@@ -34,7 +36,7 @@ func (f *ttftFlags) answers(s *ttft.Scenario, links []*link.Link, list []*ttft.P
 			}
 			continue
 		}
-		if s.Load.Requests < 100 && q == ttft.P99 {
+		if s.Load.Requests < 100 && q == ask.P99 {
 			c := *s // one request alone has no p99
 			c.Load.Requests = 2000
 			s = &c
@@ -82,7 +84,7 @@ func (f *ttftFlags) answers(s *ttft.Scenario, links []*link.Link, list []*ttft.P
 }
 
 // find answers one question about the limit on one link.
-func find(s *ttft.Scenario, l *link.Link, q ttft.Quantile, what string) (report.Answer, error) {
+func find(s *ttft.Scenario, l *link.Link, q ask.Quantile, what string) (report.Answer, error) {
 	a := report.Answer{Transport: l.Transport, Label: l.Label, Provenance: l.Provenance}
 	limit := fmt.Sprintf("TTFT %s within %s", q, report.Seconds(s.Limit))
 	value := func(v float64, u, text string) {
@@ -94,29 +96,29 @@ func find(s *ttft.Scenario, l *link.Link, q ttft.Quantile, what string) (report.
 		a.Question = "largest rate with " + limit
 		var rate float64
 		var p *ttft.Projection
-		if rate, p, err = ttft.MaxRate(s, l, q); err == nil {
+		if rate, p, err = ask.MaxRate(s, l, q); err == nil {
 			value(rate, "requests/s", fmt.Sprintf("%.3g requests/s (prefill %.0f %% busy)", rate, 100**p.Result.Utilisation.Prefill))
 		}
 	case "concurrency":
 		a.Question = "most users with " + limit
 		var n int
-		if n, _, err = ttft.MaxConcurrency(s, l, q); err == nil {
+		if n, _, err = ask.MaxConcurrency(s, l, q); err == nil {
 			value(float64(n), "users", fmt.Sprintf("%d users", n))
 		}
 	case "bandwidth":
 		a.Question = "bandwidth of a NIC that " + limit + " needs"
-		var b ttft.Bandwidth
-		if b, err = ttft.NeededBandwidth(s, l, q); err == nil {
+		var b ask.Bandwidth
+		if b, err = ask.NeededBandwidth(s, l, q); err == nil {
 			value(b.BytesPerSecond, "bytes/s", fmt.Sprintf("%.3g GB/s with this shape, %.2g times what it does: %d NICs for each", b.BytesPerSecond/1e9, b.Factor, b.NICs))
 		}
 	case "workers":
 		a.Question = "fewest workers with " + limit
-		var w ttft.Workers
-		if w, err = ttft.NeededWorkers(s, l, q); err == nil {
+		var w ask.Workers
+		if w, err = ask.NeededWorkers(s, l, q); err == nil {
 			value(float64(w.Prefill+w.Decode), "workers", fmt.Sprintf("%d prefill and %d decode workers", w.Prefill, w.Decode))
 		}
 	}
-	if errors.Is(err, ttft.ErrUnreachable) {
+	if errors.Is(err, ask.ErrUnreachable) {
 		a.Text, err = err.Error(), nil
 	}
 	if err != nil {
@@ -127,7 +129,7 @@ func find(s *ttft.Scenario, l *link.Link, q ttft.Quantile, what string) (report.
 
 func (f *ttftFlags) breakEven(s *ttft.Scenario, l *link.Link) (report.Answer, error) {
 	a := report.Answer{Question: "against the aggregated deployment", Transport: l.Transport, Label: l.Label, Provenance: l.Provenance}
-	var agg ttft.Aggregated
+	var agg ask.Aggregated
 	if f.aggP50 > 0 {
 		v := f.aggP50.Seconds()
 		agg.P50 = &v
@@ -136,7 +138,7 @@ func (f *ttftFlags) breakEven(s *ttft.Scenario, l *link.Link) (report.Answer, er
 		v := f.aggP99.Seconds()
 		agg.P99 = &v
 	}
-	b, err := ttft.BreakEvenWith(s, l, agg)
+	b, err := ask.BreakEvenWith(s, l, agg)
 	if err != nil {
 		return a, usagef("%v", err)
 	}
@@ -169,7 +171,7 @@ func (f *ttftFlags) crossings(s *ttft.Scenario, links []*link.Link, doc *report.
 	found := false
 	for i, a := range links {
 		for _, b := range links[i+1:] {
-			list, err := ttft.Crossings(&c, a, b, 16, 131072)
+			list, err := ask.Crossings(&c, a, b, 16, 131072)
 			if err != nil {
 				return usagef("%v", err)
 			}
@@ -198,7 +200,7 @@ func (f *ttftFlags) series(s *ttft.Scenario, links []*link.Link, doc *report.Doc
 			lengths = append(lengths, int(n))
 		}
 		for _, l := range links {
-			series, err := ttft.AgainstLength(s, l, lengths)
+			series, err := figure.AgainstLength(s, l, lengths)
 			if err := refusedSeries(doc, l, err); err != nil {
 				return err
 			}
@@ -207,7 +209,7 @@ func (f *ttftFlags) series(s *ttft.Scenario, links []*link.Link, doc *report.Doc
 	}
 	if len(f.againstRate) > 0 {
 		for _, l := range links {
-			series, err := ttft.AgainstLoad(s, l, f.againstRate)
+			series, err := figure.AgainstLoad(s, l, f.againstRate)
 			if err := refusedSeries(doc, l, err); err != nil {
 				return err
 			}
@@ -244,7 +246,7 @@ func (f *ttftFlags) print(env *Env, s *ttft.Scenario, list []*ttft.Projection, d
 	report.Answers(w, doc.Answers)
 	for _, set := range []struct {
 		name string
-		of   []ttft.Series
+		of   []figure.Series
 	}{{"prompt tokens", doc.AgainstISL}, {"requests/s", doc.AgainstRate}} {
 		for _, x := range set.of {
 			fmt.Fprintf(w, "%s, TTFT against %s\n", x.Label, set.name)
@@ -304,9 +306,9 @@ func (f *ttftFlags) paragraphs(w io.Writer, list []*ttft.Projection, doc *report
 				capacity = *a.Value
 			}
 		}
-		var need *ttft.Bandwidth
+		var need *ask.Bandwidth
 		if p.Scenario.Limit > 0 && p.Scenario.Load.Requests >= 100 {
-			if b, err := ttft.NeededBandwidth(p.Scenario, p.Link, ttft.Quantile(f.quantile)); err == nil {
+			if b, err := ask.NeededBandwidth(p.Scenario, p.Link, ask.Quantile(f.quantile)); err == nil {
 				need = &b
 			}
 		}

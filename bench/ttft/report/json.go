@@ -7,19 +7,21 @@ import (
 	"hopbench/bench/ttft"
 	"hopbench/bench/ttft/curve"
 	"hopbench/bench/ttft/engine"
+	"hopbench/bench/ttft/example"
+	"hopbench/bench/ttft/figure"
 	"hopbench/bench/ttft/sim"
 )
 
 // Document is what --json prints. Keys carry units; what is not known is absent.
 type Document struct {
-	Projections []Projection  `json:"projections"`
-	Answers     []Answer      `json:"answers,omitempty"`
-	Example     *Example      `json:"example,omitempty"`
-	Refused     []Refusal     `json:"refused,omitempty"`
-	Sensitivity []Effects     `json:"sensitivity,omitempty"`
-	AgainstISL  []ttft.Series `json:"against_isl_tokens,omitempty"`
-	AgainstRate []ttft.Series `json:"against_rate_requests_per_second,omitempty"`
-	Skipped     []string      `json:"cells_not_used,omitempty"`
+	Projections []Projection    `json:"projections"`
+	Answers     []Answer        `json:"answers,omitempty"`
+	Example     *Example        `json:"example,omitempty"`
+	Refused     []Refusal       `json:"refused,omitempty"`
+	Sensitivity []Effects       `json:"sensitivity,omitempty"`
+	AgainstISL  []figure.Series `json:"against_isl_tokens,omitempty"`
+	AgainstRate []figure.Series `json:"against_rate_requests_per_second,omitempty"`
+	Skipped     []string        `json:"cells_not_used,omitempty"`
 }
 
 // Refusal is a link without a projection, and why.
@@ -57,10 +59,10 @@ type Answer struct {
 
 // Example is the worked example.
 type Example struct {
-	Title   string             `json:"title"`
-	Rows    []ttft.ExampleRow  `json:"rows"`
-	Cases   []ttft.ExampleCase `json:"cases"`
-	Sources []string           `json:"sources"`
+	Title   string         `json:"title"`
+	Rows    []example.Row  `json:"rows"`
+	Cases   []example.Case `json:"cases"`
+	Sources []string       `json:"sources"`
 }
 
 // Projection is one link under one load.

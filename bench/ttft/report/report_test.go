@@ -9,6 +9,7 @@ import (
 	"hopbench/bench/kvcache"
 	"hopbench/bench/ttft"
 	"hopbench/bench/ttft/engine"
+	"hopbench/bench/ttft/example"
 	"hopbench/bench/ttft/link"
 	"hopbench/bench/ttft/prefill"
 )
@@ -33,7 +34,7 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestExample(t *testing.T) {
-	e, err := ttft.Dynamo98()
+	e, err := example.Dynamo98()
 	if err != nil {
 		t.Fatal(err)
 	}

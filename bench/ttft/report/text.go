@@ -8,6 +8,8 @@ import (
 	"text/tabwriter"
 
 	"hopbench/bench/ttft"
+	"hopbench/bench/ttft/ask"
+	"hopbench/bench/ttft/example"
 )
 
 // Assumptions lists what a projection takes for granted and did not measure.
@@ -112,7 +114,7 @@ func (f footnotes) write(w io.Writer) error {
 // Paragraph is fit to paste into a plan: what moves, how long it takes, what
 // limit holds, and what of it is measured. capacity is the largest rate within
 // the limit, 0 where it was not asked for.
-func Paragraph(p *ttft.Projection, capacity float64, need *ttft.Bandwidth) string {
+func Paragraph(p *ttft.Projection, capacity float64, need *ask.Bandwidth) string {
 	s := p.Scenario
 	var b strings.Builder
 	sides := fmt.Sprintf("prefill TP%d and decode TP%d", max(1, s.Layout.Prefill.TP), max(1, s.Layout.Decode.TP))
@@ -198,7 +200,7 @@ func Sensitivity(w io.Writer, base *ttft.Projection, effects []ttft.Effect) erro
 }
 
 // WriteExample writes the three columns and the cases.
-func WriteExample(w io.Writer, e *ttft.Example) error {
+func WriteExample(w io.Writer, e *example.Example) error {
 	fmt.Fprintf(w, "%s\n\n", e.Title)
 	for _, r := range e.Rows {
 		fmt.Fprintf(w, "%s\n", r.What)

@@ -1,10 +1,15 @@
-package ttft
+// Package ask turns a projection round: the largest load within a limit, the
+// bandwidth or the workers that a limit needs, the prompt length where links
+// cross, and the break-even against an aggregated deployment. Each answer is
+// found by projecting, with the same arrivals at every try.
+package ask
 
 import (
 	"errors"
 	"fmt"
 	"math"
 
+	"hopbench/bench/ttft"
 	"hopbench/bench/ttft/link"
 )
 
@@ -18,7 +23,7 @@ const (
 	P99 Quantile = "p99"
 )
 
-func (q Quantile) of(p *Projection) (float64, bool) {
+func (q Quantile) of(p *ttft.Projection) (float64, bool) {
 	t := &p.Result.TTFT
 	v := t.P99
 	switch q {
@@ -38,8 +43,8 @@ func (q Quantile) of(p *Projection) (float64, bool) {
 var ErrUnreachable = errors.New("the limit cannot be met")
 
 // within says whether the scenario holds the limit at a quantile.
-func within(s *Scenario, l *link.Link, q Quantile) (bool, *Projection, error) {
-	p, err := Project(s, l)
+func within(s *ttft.Scenario, l *link.Link, q Quantile) (bool, *ttft.Projection, error) {
+	p, err := ttft.Project(s, l)
 	if err != nil {
 		return false, nil, err
 	}
@@ -50,13 +55,13 @@ func within(s *Scenario, l *link.Link, q Quantile) (bool, *Projection, error) {
 // MaxRate is the largest Poisson rate in requests/s whose TTFT stays within the
 // scenario's limit at a quantile, to 1 %, with the projection there. The load's
 // lengths and number of requests are the scenario's.
-func MaxRate(s *Scenario, l *link.Link, q Quantile) (float64, *Projection, error) {
+func MaxRate(s *ttft.Scenario, l *link.Link, q Quantile) (float64, *ttft.Projection, error) {
 	if !(s.Limit > 0) {
 		return 0, nil, errors.New("the largest rate needs a limit of TTFT")
 	}
 	c := *s
 	c.Load.Concurrency, c.Load.Speed = 0, 0
-	try := func(rate float64) (bool, *Projection, error) {
+	try := func(rate float64) (bool, *ttft.Projection, error) {
 		c.Load.Rate = rate
 		return within(&c, l, q)
 	}
@@ -75,7 +80,7 @@ func MaxRate(s *Scenario, l *link.Link, q Quantile) (float64, *Projection, error
 		if high > 1e7 {
 			return 0, nil, fmt.Errorf("%w: no rate up to %g a second exceeds it", ErrUnreachable, high)
 		}
-		var p *Projection
+		var p *ttft.Projection
 		if ok, p, err = try(high); err != nil {
 			return 0, nil, err
 		} else if ok {
@@ -94,19 +99,19 @@ func MaxRate(s *Scenario, l *link.Link, q Quantile) (float64, *Projection, error
 			high = rate
 		}
 	}
-	best.Scenario = at(s, low, 0)
+	best.Scenario = s.Under(low, 0)
 	return low, best, nil
 }
 
 // MaxConcurrency is the largest number of users in a closed loop whose TTFT
 // stays within the limit at a quantile, with the projection there.
-func MaxConcurrency(s *Scenario, l *link.Link, q Quantile) (int, *Projection, error) {
+func MaxConcurrency(s *ttft.Scenario, l *link.Link, q Quantile) (int, *ttft.Projection, error) {
 	if !(s.Limit > 0) {
 		return 0, nil, errors.New("the largest concurrency needs a limit of TTFT")
 	}
 	c := *s
 	c.Load.Rate, c.Load.Speed = 0, 0
-	try := func(n int) (bool, *Projection, error) {
+	try := func(n int) (bool, *ttft.Projection, error) {
 		c.Load.Concurrency = n
 		c.Load.Requests = max(s.Load.Requests, 10*n)
 		return within(&c, l, q)
@@ -145,15 +150,8 @@ func MaxConcurrency(s *Scenario, l *link.Link, q Quantile) (int, *Projection, er
 			high = n
 		}
 	}
-	best.Scenario = at(s, 0, low)
+	best.Scenario = s.Under(0, low)
 	return low, best, nil
-}
-
-// at is the scenario under another load.
-func at(s *Scenario, rate float64, users int) *Scenario {
-	c := *s
-	c.Load.Rate, c.Load.Concurrency = rate, users
-	return &c
 }
 
 // Bandwidth is what a limit needs of a link.
@@ -165,17 +163,17 @@ type Bandwidth struct {
 	// NICs is how many of the link's own NICs for each that the layout has.
 	NICs int
 	// At is the projection with that bandwidth.
-	At *Projection
+	At *ttft.Projection
 }
 
 // NeededBandwidth is the least bandwidth of a NIC with which the scenario's
 // load stays within the limit at a quantile. An ErrUnreachable says what TTFT is with
 // a link of no duration: then it is not the link that is too slow.
-func NeededBandwidth(s *Scenario, l *link.Link, q Quantile) (Bandwidth, error) {
+func NeededBandwidth(s *ttft.Scenario, l *link.Link, q Quantile) (Bandwidth, error) {
 	if !(s.Limit > 0) {
 		return Bandwidth{}, errors.New("the bandwidth needed asks for a limit of TTFT")
 	}
-	try := func(f float64) (bool, *Projection, error) { return within(s, l.Faster(f), q) }
+	try := func(f float64) (bool, *ttft.Projection, error) { return within(s, l.Faster(f), q) }
 	const top = 1e6
 	ok, best, err := try(top)
 	if err != nil {
@@ -207,20 +205,20 @@ func NeededBandwidth(s *Scenario, l *link.Link, q Quantile) (Bandwidth, error) {
 // Workers is the least number of workers that hold a load within the limit.
 type Workers struct {
 	Prefill, Decode int
-	At              *Projection
+	At              *ttft.Projection
 }
 
 // NeededWorkers finds the least prefill workers with plenty of decode workers,
 // and then the least decode workers with those.
-func NeededWorkers(s *Scenario, l *link.Link, q Quantile) (Workers, error) {
+func NeededWorkers(s *ttft.Scenario, l *link.Link, q Quantile) (Workers, error) {
 	if !(s.Limit > 0) {
 		return Workers{}, errors.New("the number of workers needs a limit of TTFT")
 	}
 	const most = 4096
 	c := *s
-	least := func(set func(n int)) (int, *Projection, error) {
+	least := func(set func(n int)) (int, *ttft.Projection, error) {
 		high := 1
-		var best *Projection
+		var best *ttft.Projection
 		for {
 			set(high)
 			ok, p, err := within(&c, l, q)
@@ -283,8 +281,8 @@ type BreakEven struct {
 }
 
 // BreakEvenWith finds the break-even at the largest quantile that is given.
-func BreakEvenWith(s *Scenario, l *link.Link, a Aggregated) (BreakEven, error) {
-	p, err := Project(s, l)
+func BreakEvenWith(s *ttft.Scenario, l *link.Link, a Aggregated) (BreakEven, error) {
+	p, err := ttft.Project(s, l)
 	if err != nil {
 		return BreakEven{}, err
 	}
@@ -309,4 +307,12 @@ func BreakEvenWith(s *Scenario, l *link.Link, a Aggregated) (BreakEven, error) {
 	}
 	b.At = &need
 	return b, nil
+}
+
+func minus(a, b *float64) *float64 {
+	if a == nil || b == nil {
+		return nil
+	}
+	d := *a - *b
+	return &d
 }

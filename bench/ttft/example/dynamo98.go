@@ -1,10 +1,13 @@
-package ttft
+// Package example works a published figure: what is stated, computed and
+// assumed, side by side.
+package example
 
 import (
 	"fmt"
 	"math"
 
 	"hopbench/bench/kvcache"
+	"hopbench/bench/ttft"
 	"hopbench/bench/ttft/engine"
 	"hopbench/bench/ttft/link"
 	"hopbench/bench/ttft/prefill"
@@ -14,21 +17,21 @@ import (
 // side, with the projections that the computed column comes from.
 type Example struct {
 	Title   string
-	Rows    []ExampleRow
-	Cases   []ExampleCase
+	Rows    []Row
+	Cases   []Case
 	Sources []string
 }
 
-// ExampleRow is one line of the three columns; an empty column has nothing to say.
-type ExampleRow struct {
+// Row is one line of the three columns; an empty column has nothing to say.
+type Row struct {
 	What     string `json:"what"`
 	Stated   string `json:"stated,omitempty"`
 	Computed string `json:"computed,omitempty"`
 	Assumed  string `json:"assumed,omitempty"`
 }
 
-// ExampleCase is one link under the example's load. Times are seconds.
-type ExampleCase struct {
+// Case is one link under the example's load. Times are seconds.
+type Case struct {
 	Label string `json:"label"`
 	// Transfer and Alone are one request's transfer and TTFT without any other,
 	// Last the TTFT of the last of ten that come at once.
@@ -41,11 +44,11 @@ type ExampleCase struct {
 	// Stated is what the guide says of this case, for the figure beside.
 	Stated string `json:"stated,omitempty"`
 
-	Projection *Projection `json:"-"`
+	Projection *ttft.Projection `json:"-"`
 }
 
 // The figures of the guide and of the EKS page, and the one that speaks
-// against them: sources in Example.Sources.
+// against them: sources in Example's Sources.
 const (
 	guideTokens      = 8000
 	guideOutput      = 50
@@ -84,18 +87,19 @@ func Dynamo98() (*Example, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Scenario{
+	s := &ttft.Scenario{
 		Model: model, Engine: vllm, Prefill: table, PrefillWorkers: 1, DecodeWorkers: 1, Budget: 8192,
 		Layout: kvcache.Options{BlockTokens: kvTokensPerBlock, Placement: kvcache.Split, Prefill: kvcache.Parallel{TP: 1}, Decode: kvcache.Parallel{TP: 1}},
-		Step:   Step{Base: assumedStepBase, PerRequest: assumedStepEach, Provenance: "assumed"},
-		Load:   Load{Concurrency: guideUsers, Requests: exampleRequests, Input: guideTokens, Output: guideOutput}, Seed: 1,
+		Step:   ttft.Step{Base: assumedStepBase, PerRequest: assumedStepEach, Provenance: "assumed"},
+		Load:   ttft.Load{Concurrency: guideUsers, Requests: exampleRequests, Input: guideTokens, Output: guideOutput}, Seed: 1,
 	}
-	g := newGeometry(model, s.Layout)
-	k, err := g.at(guideTokens)
+	options := s.Layout
+	options.Tokens = guideTokens
+	layout, err := model.Layout(options)
 	if err != nil {
 		return nil, err
 	}
-	bytes, pieces := k.wire, k.shape[0].Count
+	bytes, pieces := float64(layout.WireBytes), float64(layout.Binding.Descriptors)
 	needed := guideUsers * bytes / guideSlow
 	middle := math.Sqrt(guideTCPLow * guideTCPHigh)
 	each := (guideSlow/guideUsers - bytes/middle) / pieces
@@ -116,28 +120,28 @@ func Dynamo98() (*Example, error) {
 		if err != nil {
 			return nil, err
 		}
-		one, err := Alone(s, l, guideTokens)
+		one, err := ttft.Alone(s, l, guideTokens)
 		if err != nil {
 			return nil, err
 		}
 		ten := *s
 		ten.Load.Requests = guideUsers
-		burst, err := Project(&ten, l)
+		burst, err := ttft.Project(&ten, l)
 		if err != nil {
 			return nil, err
 		}
-		p, err := Project(s, l)
+		p, err := ttft.Project(s, l)
 		if err != nil {
 			return nil, err
 		}
-		e.Cases = append(e.Cases, ExampleCase{
+		e.Cases = append(e.Cases, Case{
 			Label: c.label, Stated: c.stated, Transfer: one.Request.Seconds, Alone: *one.Result.TTFT.Max, Last: *burst.Result.TTFT.Max,
 			P50: *p.Result.TTFT.P50, P99: *p.Result.TTFT.P99, Projection: p,
 		})
 	}
-	at := func(i int) ExampleCase { return e.Cases[i] }
-	e.Rows = []ExampleRow{
-		{"KV of one request", "", fmt.Sprintf("8000 x 131072 B = %.4f GB in %.0f pieces of %.0f KiB", bytes/1e9, pieces, k.shape[0].PieceBytes/1024), "BF16, TP1, blocks of 16, K and V apart"},
+	at := func(i int) Case { return e.Cases[i] }
+	e.Rows = []Row{
+		{"KV of one request", "", fmt.Sprintf("8000 x 131072 B = %.4f GB in %.0f pieces of %.0f KiB", bytes/1e9, pieces, bytes/pieces/1024), "BF16, TP1, blocks of 16, K and V apart"},
 		{"load", "ten at a time, one prefill and one decode worker, 50 tokens out: in the guide's EFA section", "", "that the 98 s row had the same load"},
 		{"TCP's bandwidth", "1-3 GB/s", fmt.Sprintf("one request in %.2f-%.2f s, ten in %.1f-%.1f s: 98 s does not follow", bytes/guideTCPHigh, bytes/guideTCPLow, guideUsers*bytes/guideTCPHigh, guideUsers*bytes/guideTCPLow), ""},
 		{"TTFT of the last of ten at that bandwidth", "", fmt.Sprintf("%.1f-%.1f s simulated, prefill and first step included", at(1).Last, at(0).Last), "prefill 173 ms, 8192 tokens an iteration, decode step 8 ms + 0.1 ms a request"},
