@@ -2,17 +2,20 @@ package fault
 
 // Codes of the CUDA driver library and of copies between GPUs. What a host lacks for them is in rows_gpu_host.go.
 const (
-	CUDATooOld  Code = "cuda.too-old"
-	CUDAStub    Code = "cuda.stub-library"
-	CUDAInit    Code = "cuda.init-failed"
-	CUDAHidden  Code = "cuda.hidden"
-	CUDADevice  Code = "cuda.device-unknown"
-	CUDACall    Code = "cuda.call-failed"
-	CUDASameGPU Code = "cuda.same-gpu"
-	CUDATwoGPUs Code = "cuda.two-gpus"
+	CUDABuiltWithout Code = "cuda.built-without"
+	CUDATooOld       Code = "cuda.too-old"
+	CUDAStub         Code = "cuda.stub-library"
+	CUDAInit         Code = "cuda.init-failed"
+	CUDAHidden       Code = "cuda.hidden"
+	CUDADevice       Code = "cuda.device-unknown"
+	CUDACall         Code = "cuda.call-failed"
+	CUDASameGPU      Code = "cuda.same-gpu"
+	CUDATwoGPUs      Code = "cuda.two-gpus"
 )
 
 var cudaRows = []Row{
+	{CUDABuiltWithout, NotSupported, "this program was built without CUDA", "Without cgo the program still builds and measures memory copies and TCP; the bindings of foreign libraries are not in it.",
+		[]Fix{{Shell, "build with a C compiler and CGO_ENABLED=1; no CUDA toolkit is needed"}}},
 	{CUDATooOld, NotReady, "the installed driver lacks functions that are needed",
 		"The functions that are missing are named in the message; all of them are in every driver since CUDA 11.",
 		[]Fix{{Shell, "update the NVIDIA driver"}}},

@@ -21,21 +21,6 @@ const (
 	attrComputeMinor    = 76
 )
 
-// Device is what the driver says of one visible GPU. Ordinals count the visible ones: CUDA_VISIBLE_DEVICES has been
-// applied, so NVML's index of the same GPU may be another. PCI bus ids agree between the two.
-type Device struct {
-	Ordinal       int
-	Name          string
-	UUID          string // "GPU-…", "MIG-…" for an instance
-	BusID         string // "0000:18:00.0", lower case
-	MIG           bool
-	Bytes         uint64 // total memory
-	Compute       string // "9.0"
-	CopyEngines   int
-	GPUDirectRDMA bool
-	DMABuf        bool // its memory can be exported as a DMA-BUF descriptor
-}
-
 // Devices lists the visible GPUs in ordinal order.
 func (l *Library) Devices() ([]Device, error) {
 	var n C.int

@@ -9,17 +9,10 @@ package cuda
 import "C"
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"unsafe"
 )
-
-// DefaultLibrary is the name under which the driver installs its user library. The name without ".1" belongs to the
-// toolkit's stub and is not tried.
-const DefaultLibrary = "libcuda.so.1"
 
 // Library is an opened libcuda after cuInit.
 type Library struct {
@@ -108,41 +101,4 @@ func (l *Library) Version() string {
 		v += " (" + d + ")"
 	}
 	return v
-}
-
-func apiVersion(v int) string {
-	if v <= 0 {
-		return "of unknown version"
-	}
-	return fmt.Sprintf("%d.%d", v/1000, v%1000/10)
-}
-
-// kernelDriver is the version of the kernel's NVIDIA module below root, or empty.
-func kernelDriver(root string) string {
-	text, err := os.ReadFile(filepath.Join(root, "proc/driver/nvidia/version"))
-	if err != nil {
-		return ""
-	}
-	// "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.163.01  Release Build  (...)"
-	line, _, _ := strings.Cut(string(text), "\n")
-	for _, word := range strings.Fields(line) {
-		if strings.Count(word, ".") >= 1 && strings.Trim(word, "0123456789.") == "" {
-			return word
-		}
-	}
-	return ""
-}
-
-// onBus counts NVIDIA's VGA and 3D controllers below root.
-func onBus(root string) int {
-	n := 0
-	vendors, _ := filepath.Glob(filepath.Join(root, "sys/bus/pci/devices/*/vendor"))
-	for _, v := range vendors {
-		vendor, _ := os.ReadFile(v)
-		class, _ := os.ReadFile(filepath.Join(filepath.Dir(v), "class"))
-		if strings.TrimSpace(string(vendor)) == "0x10de" && strings.HasPrefix(string(class), "0x03") {
-			n++
-		}
-	}
-	return n
 }

@@ -7,29 +7,8 @@ import "C"
 import (
 	"fmt"
 	"runtime"
-	"sync/atomic"
-	"time"
 	"unsafe"
 )
-
-// Piece is Length bytes at an offset of the local and at an offset of the remote side. Its layout is that of
-// transports.Piece, which native loops read as it is.
-type Piece struct {
-	Local, Remote, Length uint64
-}
-
-// Side is one end of a copy: an address, and the context whose device holds it (nil for host memory, which must not be
-// Go heap).
-type Side struct {
-	Address uint64
-	Context *Context
-}
-
-// Way is a direction: from Local to Remote, or back where Read is set.
-type Way struct {
-	Local, Remote Side
-	Read          bool
-}
 
 func (s Side) c() C.struct_hb_side {
 	side := C.struct_hb_side{address: C.uint64_t(s.Address)}
@@ -55,44 +34,10 @@ func (th *Thread) Copy(w Way, pieces []Piece, before, after Event, s Stream) err
 	return th.lib.check("queue copies", r)
 }
 
-// Loop is what a native loop is given. Operation i is Pieces[Ends[i-1]:Ends[i]]; the operations repeat in order. Times
-// are nanoseconds of CLOCK_MONOTONIC.
-type Loop struct {
-	Way            Way
-	Pieces         []Piece
-	Ends           []uint32
-	Stream         Stream
-	Events         []Event // as many as operations may be in flight
-	Count          uint64  // operations; 0 leaves the end to Deadline
-	Deadline       int64   // 0 leaves the end to Count
-	BytesPerSecond float64 // pace; 0 for none
-	Spin, Stall    time.Duration
-	Stop           *atomic.Uint32
-	Stamps         []int64
-	Every          uint64
-	// Notify, where set, is a pair of eventfds: one that tells the target that an operation has landed, one for its reply.
-	Notify *[2]int
-}
-
-// Done is what a native loop gives back.
-type Done struct {
-	Start, FirstUse int64
-	Ops, Bytes      uint64
-	Stamps          int // entries of Loop.Stamps that are filled
-}
-
 // Run keeps len(l.Events) operations in flight on the current context until the loop ends, natively. It returns with
 // nothing in flight, unless it returns [ErrStalled].
 func (th *Thread) Run(l *Loop) (Done, error) {
 	return th.run(l, func(loop *C.struct_hb_loop) C.hb_result { return C.hb_stream_loop(th.lib.table, loop) })
-}
-
-// Echo is the way back of a ping-pong, queued on the other device's stream.
-type Echo struct {
-	Way     Way
-	Stream  Stream
-	Event   Event
-	Context *Context // of the stream and the event
 }
 
 // PingPong does one operation, waits for it, does the same pieces on the way back and waits again; a stamp is one round

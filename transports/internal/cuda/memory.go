@@ -10,9 +10,6 @@ import (
 	"unsafe"
 )
 
-// Pointer is an address of device memory. The processor must not follow it.
-type Pointer uint64
-
 // Alloc allocates device memory the classic way (cuMemAlloc): the kind that nvidia-peermem, DMA-BUF export and CUDA IPC
 // all take.
 func (th *Thread) Alloc(bytes uint64) (Pointer, error) {

@@ -4,7 +4,6 @@ package cuda
 import "C"
 
 import (
-	"errors"
 	"time"
 )
 
@@ -69,9 +68,6 @@ func (th *Thread) Elapsed(from, to Event) (float64, error) {
 	err := th.lib.check("cuEventElapsedTime", C.hb_cuEventElapsedTime(th.lib.table, &ms, from.handle, to.handle))
 	return float64(ms) / 1e3, err
 }
-
-// ErrStalled means that the device did not pass an event within the limit.
-var ErrStalled = errors.New("the device made no progress")
 
 // Wait waits until the device has passed the event: it looks again and again for spin (negative: for ever), then sleeps
 // between looks. After limit (0: none) it gives up with [ErrStalled].

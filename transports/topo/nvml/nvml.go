@@ -1,7 +1,5 @@
-// Package nvml asks NVIDIA's management library about the GPUs of the running host, for [topo.Options].
-//
-// The library is loaded at run time. A function that the installed driver lacks would end the process when called, so each
-// is looked up before its first call; what is missing stays absent.
+//go:build cgo
+
 package nvml
 
 import (
@@ -13,14 +11,6 @@ import (
 
 	"hopbench/transports/topo"
 )
-
-// Source reads NVML. The zero value loads the library by its usual name.
-type Source struct {
-	// Path is the library to load instead; empty for the usual one.
-	Path string
-}
-
-var _ topo.NVMLSource = Source{}
 
 // ReadNVML loads the library, asks, and unloads it. Without a library or a driver the answer holds the error's name only.
 func (s Source) ReadNVML() topo.NVML {
