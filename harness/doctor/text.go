@@ -210,7 +210,11 @@ func (p *page) finding(f fault.Finding) {
 }
 
 func (p *page) port(t rdmaport.Port) {
-	s := fmt.Sprintf("  %-14s %d  %-8s  ", t.Device, t.Port, t.Verdict)
+	num := "-"
+	if t.Port > 0 {
+		num = fmt.Sprint(t.Port)
+	}
+	s := fmt.Sprintf("  %-14s %s  %-8s  ", t.Device, num, t.Verdict)
 	var facts []string
 	if t.LinkLayer != "" {
 		facts = append(facts, t.LinkLayer)

@@ -23,7 +23,7 @@ const (
 // Port is one port with its verdict. Absent fields were not known.
 type Port struct {
 	Device    string       `json:"device"`
-	Port      int          `json:"port"`
+	Port      int          `json:"port,omitempty"` // 0: the device shows no port that could be read
 	Verdict   Verdict      `json:"verdict"`
 	Reason    string       `json:"reason,omitempty"`
 	LinkLayer string       `json:"link_layer,omitempty"`
@@ -50,11 +50,17 @@ var providers = map[string]string{
 	"mana": "mana", "hfi1": "hfi1verbs", "ionic": "ionic",
 }
 
-// Assess gives a verdict to each port of h, in the order of devices and ports. A device whose ports cannot be listed has none.
+// Assess gives a verdict to each port of h, in the order of devices and ports. A device none of whose ports can be listed stands
+// for itself, with the verdict unknown.
 func Assess(h *topo.Host) []Port {
 	var out []Port
 	for i := range h.RDMA.Devices {
 		d := &h.RDMA.Devices[i]
+		if len(d.Ports) == 0 {
+			p := Port{Device: d.Name, Verdict: Unknown, Reason: "cannot tell: no port of the device could be read", Software: d.Software, UVerbs: d.UVerbs, Codes: []fault.Code{fault.RDMAUnreadable}}
+			p.Evidence = map[fault.Code][]fault.Evidence{fault.RDMAUnreadable: {{Source: Path(d.Name, "ports"), Got: "no port could be read", Want: "a folder for each port"}}}
+			out = append(out, p)
+		}
 		for j := range d.Ports {
 			out = append(out, assess(h, d, &d.Ports[j]))
 		}

@@ -85,6 +85,9 @@ func interesting(h *topo.Host) map[string]string {
 	verdict := map[string]string{}
 	for _, p := range rdmaport.Assess(h) {
 		v := fmt.Sprintf("port %d %s", p.Port, p.Verdict)
+		if p.Port == 0 {
+			v = string(p.Verdict)
+		}
 		if p.Reason != "" {
 			v += ": " + p.Reason
 		}
