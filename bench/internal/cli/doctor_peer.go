@@ -65,7 +65,7 @@ func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.
 func askPeer(ctx context.Context, env *Env, peer, tokenFile string) (doctor.Side, error) {
 	token, err := control.TokenFor(peer, tokenFile, env.Getenv)
 	if err != nil {
-		return doctor.Side{}, err
+		return doctor.Side{}, usagef("doctor --peer: %v", err)
 	}
 	tool, _ := toolVersion()
 	p, err := control.Dial(ctx, peer, token, control.DialOptions{ToolVersion: tool})

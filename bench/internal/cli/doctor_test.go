@@ -225,3 +225,22 @@ func TestDoctorLogFromThePod(t *testing.T) {
 		t.Errorf("confirmed on a healthy host:\n%s", out)
 	}
 }
+
+// TestDoctorPeerCaptured compares two captured hosts: the MTUs differ, the rest fits.
+func TestDoctorPeerCaptured(t *testing.T) {
+	code, out, errs := doctorRun(t, "", "--root", hostFolder+"/single-roce.txtar", "--peer", hostFolder+"/roce-untuned.txtar", "--json")
+	var got comparison
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
+		t.Fatalf("exit %d: %v %s", code, err, errs)
+	}
+	if len(got.Findings) != 1 || got.Findings[0].Code != fault.PairMTU {
+		t.Errorf("%+v", got.Findings)
+	}
+	code, out, _ = doctorRun(t, "", "--root", hostFolder+"/single-roce.txtar", "--peer", hostFolder+"/roce-v1-only.txtar")
+	if code != 3 || !strings.Contains(out, string(fault.PairGIDType)) {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if code, _, errs = doctorRun(t, "", "--peer", "nowhere"); code != 2 || !strings.Contains(errs, "neither HOST:PORT") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
