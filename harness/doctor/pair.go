@@ -57,7 +57,7 @@ func CompareHosts(a, b Side) []fault.Finding {
 		}
 		out = append(out, f)
 	}
-	if a.Version != b.Version {
+	if a.Version != "" && b.Version != "" && a.Version != b.Version {
 		say(fault.PairVersion, fault.Warn, "release", a.Version, b.Version, "the two sides run different releases")
 	}
 	pa, pb := usablePorts(a), usablePorts(b)

@@ -24,8 +24,8 @@ func SideFromRecord(h results.Host) Side {
 	return s
 }
 
-// WriteFindings writes findings alone, under one line of a title, the gravest first.
-func WriteFindings(w io.Writer, title string, findings []fault.Finding) error {
+// WriteFindings writes findings alone, under one line of a title, the gravest first, and what was not compared.
+func WriteFindings(w io.Writer, title string, findings []fault.Finding, notTold string) error {
 	p := &page{w: w}
 	p.line(title)
 	rank := map[fault.Severity]int{fault.Fail: 0, fault.Warn: 1, fault.Unknown: 2, fault.OK: 3}
@@ -36,6 +36,9 @@ func WriteFindings(w io.Writer, title string, findings []fault.Finding) error {
 	}
 	if len(sorted) == 0 {
 		p.line("  nothing that does not fit together, of what both sides tell")
+	}
+	if notTold != "" {
+		p.wrap("  note: ", "        ", notTold)
 	}
 	return p.err
 }

@@ -18,7 +18,12 @@ type comparison struct {
 	Here     doctor.Side     `json:"here"`
 	Peer     doctor.Side     `json:"peer"`
 	Findings []fault.Finding `json:"findings"`
+	// NotTold says what the peer did not tell and was therefore not compared.
+	NotTold string `json:"not_told,omitempty"`
 }
+
+const noPortFacts = "the control channel tells no GIDs, subnets and port states of the peer: they were not compared. Capture the peer " +
+	"with scripts/capture.sh --addresses and give the archive to --peer"
 
 // comparePeer compares this host with a serving one, or with a captured one.
 func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.Host, asJSON bool) error {
@@ -38,7 +43,7 @@ func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.
 		if err != nil {
 			return err
 		}
-		c.Peer = side
+		c.Peer, c.NotTold = side, noPortFacts
 	}
 	c.Findings = append(c.Findings, doctor.CompareHosts(c.Here, c.Peer)...)
 	if c.Peer.Data != "" {
@@ -48,7 +53,7 @@ func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.
 	if asJSON {
 		err = writeJSON(env.Stdout, c)
 	} else {
-		err = doctor.WriteFindings(env.Stdout, fmt.Sprintf("this host and %s", peer), c.Findings)
+		err = doctor.WriteFindings(env.Stdout, fmt.Sprintf("this host and %s", peer), c.Findings, c.NotTold)
 	}
 	if err != nil {
 		return err
