@@ -168,7 +168,6 @@ func (l *lane) initiate(ctx context.Context, endpoint int, s Span) (Outcome, err
 	e := l.endpoints[endpoint]
 	l.side.quiet(true)
 	defer l.side.quiet(false)
-	defer steal(p.cpus)()
 	counters, cerr := e.Counters()
 	before := readMeter()
 	if s.Seconds > 0 {

@@ -85,9 +85,10 @@ type Request struct {
 	Bulk bool `json:"bulk,omitempty" yaml:"bulk,omitempty"`
 }
 
-// Rounds at least for an interval of the median at 95 % confidence (order statistics of fewer cannot reach it), and at most.
+// Rounds at least and at most where the plan leaves the number open. An interval of the median at 95 % confidence needs six (order
+// statistics of fewer cannot reach it); eight leave a comparison of some dozens of rows enough to reach its bound.
 const (
-	MinRounds = 6
+	MinRounds = 8
 	MaxRounds = 200
 )
 

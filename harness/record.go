@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +74,11 @@ func (t *track) record(m *measurement) *results.Cell {
 		r.Status, r.Reason = results.StatusFailed, err.Error()
 		return r
 	}
-	if want := max(p.Rounds, MinRounds); len(t.ways[0].rounds) < want {
+	want := p.Rounds
+	if want == 0 {
+		want = MinRounds
+	}
+	if len(t.ways[0].rounds) < want {
 		r.Status, r.Reason = results.StatusPartial, fmt.Sprintf("ended after %d of at least %d rounds", len(t.ways[0].rounds), want)
 	}
 	return r
@@ -321,6 +326,7 @@ func (t *track) costs(r *results.Cell) {
 	if last := len(t.ways[0].rounds) - 1; last >= 0 {
 		r.InitiatorCPUs, r.TargetCPUs = t.ways[0].rounds[last].CPUs, t.ways[0].served[last].CPUs
 	}
+	t.phases(r)
 	r.Counters = t.counters()
 	if r.Counters != nil {
 		for name, n := range r.Counters.Events {
@@ -329,6 +335,32 @@ func (t *track) costs(r *results.Cell) {
 			}
 		}
 	}
+}
+
+// phases writes where the time of staged transfers went, in seconds over all rounds: each phase by itself, their sum, and the time that
+// passed; the less of it, the more of staging is hidden.
+func (t *track) phases(r *results.Cell) {
+	phases := map[string]float64{}
+	passed := 0.0
+	for _, w := range t.ways {
+		for i, o := range w.rounds {
+			passed += o.Seconds
+			for _, c := range slices.Concat(o.Counters, w.served[i].Counters) {
+				if c.Source == transports.StagingPhases {
+					phases[c.Name] += float64(c.Value) / 1e9
+				}
+			}
+		}
+	}
+	if len(phases) == 0 {
+		return
+	}
+	sum := 0.0
+	for _, s := range phases {
+		sum += s
+	}
+	phases["sum"], phases["overlapped"] = sum, passed
+	r.PhasesSeconds = phases
 }
 
 // counters sums what the kernel or the device counted, and says whether it covers our own count.
@@ -348,6 +380,9 @@ func (t *track) counters() *results.Counters {
 		at := map[string]int{}
 		for _, o := range side.outcomes {
 			for _, c := range o.Counters {
+				if c.Source == transports.StagingPhases {
+					continue // phases, not a witness
+				}
 				i, ok := at[c.Name]
 				if !ok {
 					i = len(out.Readings)

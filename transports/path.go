@@ -70,6 +70,10 @@ type Counter struct {
 	Loss bool `json:"loss,omitempty"`
 }
 
+// StagingPhases is the source of the counters that hold a staged transfer's phases, in nanoseconds: device_to_host, wire and
+// host_to_device. They are no witness; the harness shows them as phases.
+const StagingPhases = "staging"
+
 // Label names a row from the evidence of both sides, never from a wish: "tcp, same host", "roce, dmabuf", "nvlink".
 func Label(driver string, initiator, target Path) string {
 	label := driver

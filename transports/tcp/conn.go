@@ -16,7 +16,9 @@ import (
 type conn struct {
 	fd     int
 	peer   string // data address of the other side, for messages
-	region []byte // the registered memory of this side
+	region []byte // the registered memory of this side; nil where stage moves it
+	size   uint64 // of the region
+	stage  *stage // for device memory, else nil
 	broken error  // a loop failed in the middle of a frame: nothing can follow
 
 	rx   []byte // bytes received ahead: rx[r:w]
@@ -56,7 +58,7 @@ var errStopped = errors.New("stopped")
 
 func newConn(fd int, peer string, region []byte, s sockSettings) *conn {
 	c := &conn{
-		fd: fd, peer: peer, region: region, zero: s.zerocopy, lowat: 1,
+		fd: fd, peer: peer, region: region, size: uint64(len(region)), zero: s.zerocopy, lowat: 1,
 		rx: make([]byte, rxLen), head: make([]byte, headCap), iov: make([]unix.Iovec, iovLen), oiov: make([]unix.Iovec, iovLen), spans: make([]span, 0, maxPieces),
 	}
 	name, err := unix.GetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)

@@ -70,7 +70,7 @@ type transport struct {
 }
 
 func (t *transport) Caps() transports.Caps {
-	kinds := []mem.Kind{mem.Host, mem.Pinned}
+	kinds := []mem.Kind{mem.Host, mem.Pinned, mem.CUDA} // device memory is staged through pinned host memory
 	return transports.Caps{
 		Stream: transports.Ops(), PingPong: []transports.Op{transports.Write, transports.Send}, Notify: true,
 		Local: kinds, Remote: kinds, MaxStreams: 1024, CrossHost: true, Batch: true,
@@ -78,9 +78,6 @@ func (t *transport) Caps() transports.Caps {
 }
 
 func (t *transport) Register(b mem.Buffer) (transports.Region, error) {
-	if b.Bytes() == nil {
-		return nil, fault.New(fault.MemoryKind, "register memory", "", "TCP reaches %s memory only through staging", b.Facts().Kind)
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {

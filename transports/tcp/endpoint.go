@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -33,7 +34,8 @@ type endpoint struct {
 	listener int // -1 where there is none
 	listen   []string
 	conns    []*conn
-	remote   uint64 // bytes of the peer's region
+	remote   uint64  // bytes of the peer's region
+	device   *device // where the region is device memory
 
 	mu     sync.Mutex // loops run one after the other
 	closed bool
@@ -53,6 +55,12 @@ func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoi
 	e := &endpoint{t: t, region: r, options: o, nonce: make([]byte, nonceLen), listener: -1}
 	if _, err := rand.Read(e.nonce); err != nil {
 		return nil, fmt.Errorf("tcp: make a nonce: %w", err)
+	}
+	if r.buffer.Bytes() == nil {
+		var err error
+		if e.device, err = newDevice(r.buffer, t.settings, o.Largest); err != nil {
+			return nil, err
+		}
 	}
 	if o.Passive {
 		bind := t.bind
@@ -125,7 +133,15 @@ func (e *endpoint) Connect(ctx context.Context, r transports.Remote) error {
 		if sa, perr := unix.Getpeername(fd); perr == nil {
 			name = fromSockaddr(sa).String()
 		}
-		e.conns = append(e.conns, newConn(fd, name, e.region.buffer.Bytes(), e.t.settings))
+		c := newConn(fd, name, e.region.buffer.Bytes(), e.t.settings)
+		c.size = e.region.buffer.Len()
+		e.conns = append(e.conns, c)
+		if e.device != nil && err == nil {
+			c.stage, err = e.device.rings()
+		}
+	}
+	if fault.ClassOf(err) != fault.Internal && err != nil {
+		return err
 	}
 	if err != nil {
 		return &fault.Error{Code: fault.TCPUnavailable, Op: "set up the data connections", Err: err}
@@ -135,7 +151,12 @@ func (e *endpoint) Connect(ctx context.Context, r transports.Remote) error {
 
 func (e *endpoint) Stream(l *transports.Loop) error {
 	return e.run(l, "stream", func(c *conn, s int) error {
-		if l.Op == transports.Read {
+		switch {
+		case l.Op == transports.Read && c.stage != nil:
+			return c.pullStaged(l, &l.Lists[s], stamps(l, s))
+		case c.stage != nil:
+			return c.streamStaged(l, &l.Lists[s], stamps(l, s))
+		case l.Op == transports.Read:
 			return c.pull(l, &l.Lists[s], stamps(l, s))
 		}
 		return c.stream(l, &l.Lists[s], stamps(l, s))
@@ -146,11 +167,21 @@ func (e *endpoint) PingPong(l *transports.Loop) error {
 	if l.Op == transports.Read {
 		return fault.New(fault.CapabilityGap, "run a ping-pong", "", "a read has no answer: its latency is post to completion, a stream of depth 1")
 	}
-	return e.run(l, "ping-pong", func(c *conn, s int) error { return c.pingpong(l, &l.Lists[s], stamps(l, s)) })
+	return e.run(l, "ping-pong", func(c *conn, s int) error {
+		if c.stage != nil {
+			return c.pingpongStaged(l, &l.Lists[s], stamps(l, s))
+		}
+		return c.pingpong(l, &l.Lists[s], stamps(l, s))
+	})
 }
 
 func (e *endpoint) Serve(l *transports.Loop) error {
-	return e.run(l, "serve", func(c *conn, s int) error { return c.serve(l, &l.Lists[s]) })
+	return e.run(l, "serve", func(c *conn, s int) error {
+		if c.stage != nil {
+			return c.serveStaged(l, &l.Lists[s])
+		}
+		return c.serve(l, &l.Lists[s])
+	})
 }
 
 // stamps is the record of a stream, or a throw-away one for loops that record nothing.
@@ -178,13 +209,29 @@ func (e *endpoint) run(l *transports.Loop, what string, body func(*conn, int) er
 			return fmt.Errorf("tcp: the connection failed before: %w", c.broken)
 		}
 		c.begin(l, stall, spin)
-		err := body(c, s)
+		var err error
+		if c.stage != nil {
+			err = c.stage.run(patience(l.Wait, c.spin), stall, func() error { return body(c, s) })
+		} else {
+			err = body(c, s)
+		}
 		if err != nil {
 			c.broken = err
 			unix.Shutdown(c.fd, unix.SHUT_RDWR) // the other side shall not wait for its limit
 		}
 		return err
 	})
+}
+
+// patience is how long a wait for the device spins before it sleeps.
+func patience(w transports.Wait, spin int64) time.Duration {
+	switch w {
+	case transports.Spin:
+		return -1
+	case transports.Block:
+		return 0
+	}
+	return time.Duration(spin)
 }
 
 func (e *endpoint) check(l *transports.Loop, what string) error {
@@ -234,6 +281,9 @@ func (e *endpoint) Close() error {
 	}
 	for _, c := range e.conns {
 		errs = append(errs, unix.Close(c.fd))
+		if c.stage != nil {
+			errs = append(errs, c.stage.close())
+		}
 	}
 	e.t.mu.Lock()
 	e.t.endpoints--

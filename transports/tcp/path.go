@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hopbench/transports"
+	"hopbench/transports/mem"
 )
 
 // Path reads back what the kernel gave the first data connection: addresses, device, congestion control, buffers, protocol.
@@ -64,6 +65,15 @@ func (e *endpoint) Path() transports.Path {
 	number("sndbuf_got_bytes", unix.SOL_SOCKET, unix.SO_SNDBUF)
 	number("rcvbuf_got_bytes", unix.SOL_SOCKET, unix.SO_RCVBUF)
 	number("protocol", unix.SOL_SOCKET, unix.SO_PROTOCOL)
+	if e.device != nil {
+		p.GPUWay = transports.Staged
+		e.device.describe(p.Settings)
+		p.Evidence = append(p.Evidence, "device memory is copied through a ring of pinned host memory")
+	}
+	if double := mem.Double(e.region.buffer); double != "" {
+		p.Realm = transports.Double
+		p.Evidence = append(p.Evidence, "the memory's driver is a double: "+double)
+	}
 	p.Settings["zerocopy"] = strconv.FormatBool(e.t.settings.zerocopy)
 	p.Warnings = append(p.Warnings, bufferWarning("sndbuf", e.t.settings.sndbuf, p.Settings), bufferWarning("rcvbuf", e.t.settings.rcvbuf, p.Settings))
 	p.Warnings = nonEmpty(p.Warnings)
@@ -156,7 +166,7 @@ func (e *endpoint) Counters() ([]transports.Counter, error) {
 		delivery += info.Delivery_rate
 	}
 	const source = "tcp_info"
-	return []transports.Counter{
+	counters := []transports.Counter{
 		{Name: "bytes_acked", Source: source, Unit: "bytes", Value: acked, Sent: true, BytesPerUnit: 1},
 		{Name: "bytes_received", Source: source, Unit: "bytes", Value: received, Received: true, BytesPerUnit: 1},
 		{Name: "retransmits", Source: source, Unit: "segments", Value: retrans, Loss: true},
@@ -164,5 +174,19 @@ func (e *endpoint) Counters() ([]transports.Counter, error) {
 		{Name: "min_rtt", Source: source, Unit: "microseconds", Value: minRTT, Gauge: true},
 		{Name: "cwnd", Source: source, Unit: "segments", Value: cwnd, Gauge: true},
 		{Name: "delivery_rate", Source: source, Unit: "bytes per second", Value: delivery, Gauge: true},
-	}, nil
+	}
+	for i, c := range e.conns {
+		if c.stage == nil {
+			continue
+		}
+		for j, phase := range c.stage.counters() {
+			if i == 0 {
+				counters = append(counters, phase)
+			} else {
+				at := len(counters) - 3 + j
+				counters[at].Value += phase.Value
+			}
+		}
+	}
+	return counters, nil
 }

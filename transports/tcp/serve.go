@@ -103,7 +103,7 @@ func (c *conn) pieces(h header, ahead int) error {
 		c.r += n
 	}
 	var err error
-	if c.spans, err = parseSpans(h, desc, uint64(len(c.region)), c.spans); err != nil {
+	if c.spans, err = parseSpans(h, desc, c.size, c.spans); err != nil {
 		return &fault.Error{Code: fault.TCPBounds, Op: "check a frame", Device: c.peer, Err: err}
 	}
 	return nil

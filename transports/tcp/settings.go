@@ -20,6 +20,8 @@ const (
 	settingCongestion = "congestion"
 	settingZerocopy   = "zerocopy"
 	settingDataPort   = "data-port"
+	settingChunk      = "staging-chunk"
+	settingRing       = "staging-depth"
 )
 
 var settings = []transports.Setting{
@@ -28,6 +30,8 @@ var settings = []transports.Setting{
 	{Name: settingCongestion, Usage: "TCP congestion control of the data sockets (cubic, bbr, reno, ...); empty takes the kernel's default", Default: ""},
 	{Name: settingZerocopy, Usage: "send with MSG_ZEROCOPY: true or false; pays on a real NIC only", Default: "false", Check: checkBool},
 	{Name: settingDataPort, Usage: "port on which this side takes data connections; 0 lets the kernel choose", Default: "0", Check: checkPort},
+	{Name: settingChunk, Usage: "bytes of a chunk between a GPU and the wire; 0 calibrates", Default: "0", Check: checkBuffer},
+	{Name: settingRing, Usage: "chunks of the ring between a GPU and the wire; 0 calibrates, 1 overlaps nothing", Default: "0", Check: checkRing},
 }
 
 func checkBuffer(v string) error {
@@ -52,12 +56,21 @@ func checkPort(v string) error {
 	return nil
 }
 
+func checkRing(v string) error {
+	if n, err := strconv.ParseUint(v, 10, 16); err != nil || n > 1024 {
+		return fmt.Errorf("%q: want chunks from 0 to 1024", v)
+	}
+	return nil
+}
+
 // sockSettings is what every data socket of a transport gets.
 type sockSettings struct {
 	sndbuf, rcvbuf int // 0 leaves it to the kernel
 	congestion     string
 	zerocopy       bool
 	dataPort       uint16
+	stagingChunk   int // 0 calibrates
+	stagingDepth   int // 0 calibrates
 }
 
 func readSettings(o transports.Options) (sockSettings, error) {
@@ -72,6 +85,8 @@ func readSettings(o transports.Options) (sockSettings, error) {
 	s.zerocopy, _ = strconv.ParseBool(get(settingZerocopy))
 	port, _ := strconv.ParseUint(get(settingDataPort), 10, 16)
 	s.dataPort = uint16(port)
+	s.stagingChunk, _ = strconv.Atoi(get(settingChunk))
+	s.stagingDepth, _ = strconv.Atoi(get(settingRing))
 	return s, nil
 }
 

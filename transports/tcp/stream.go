@@ -39,6 +39,7 @@ type limits struct {
 	deadline int64
 	rate     float64 // bytes a second
 	start    int64
+	dragged  int64 // see drag
 }
 
 func newLimits(l *transports.Loop, st *transports.Stamps) limits {
@@ -128,6 +129,7 @@ func (c *conn) stream(l *transports.Loop, list *transports.List, st *transports.
 			if err := o.flush(); err != nil {
 				return err
 			}
+			m.drag()
 			now = transports.Now()
 		}
 		if landed == posted {
@@ -237,6 +239,7 @@ func (c *conn) pull(l *transports.Loop, list *transports.List, st *transports.St
 					return err
 				}
 				gathered = 0
+				m.drag()
 				now = transports.Now()
 			}
 		}
@@ -262,6 +265,14 @@ func (c *conn) pull(l *transports.Loop, list *transports.List, st *transports.St
 
 // data receives one frame of data for the local offsets of pieces.
 func (c *conn) data(op uint64, pieces []transports.Piece, shift uint64) error {
+	if err := c.dataHeader(op, pieces); err != nil {
+		return err
+	}
+	return c.land(c.spans, shift)
+}
+
+// dataHeader reads the header of a frame of data for pieces, and leaves their local spans in c.spans.
+func (c *conn) dataHeader(op uint64, pieces []transports.Piece) error {
 	want := uint64(0)
 	c.spans = c.spans[:0]
 	for _, p := range pieces {
@@ -283,7 +294,7 @@ func (c *conn) data(op uint64, pieces []transports.Piece, shift uint64) error {
 		return c.garbled(err)
 	}
 	c.r += headerLen
-	return c.land(c.spans, shift)
+	return nil
 }
 
 // pingpong sends one operation at a time and waits for its answer.
@@ -296,7 +307,8 @@ func (c *conn) pingpong(l *transports.Loop, list *transports.List, st *transport
 	there, back := sequence{list: list}, sequence{list: list}
 	o := out{c: c}
 	m := newLimits(l, st)
-	st.Start = transports.Now()
+	m.start = transports.Now()
+	st.Start = m.start
 	for now := st.Start; there.op < m.count && now < m.deadline && !c.stopped(); {
 		for last := false; !last; {
 			var pieces []transports.Piece
@@ -321,6 +333,7 @@ func (c *conn) pingpong(l *transports.Loop, list *transports.List, st *transport
 				return err
 			}
 		}
+		m.drag()
 		now = transports.Now()
 		st.Complete(now, back.op, upTo(bytes, back.op))
 	}
