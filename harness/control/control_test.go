@@ -1,11 +1,13 @@
 package control
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -238,6 +240,36 @@ func TestWatchdogIsPatientWithAlive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A client that is stopped, or whose host is gone without a word, holds the server only for the time that it declared.
+func TestStoppedClientLosesItsSession(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, Options{slack: time.Second}, nil)
+	cmd := exec.Command(exe, s.addr)
+	cmd.Env = append(os.Environ(), role+"=client", TokenVariable+"="+s.token.Text())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
+		t.Fatalf("the client says %q, %v", line, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s.journal.has(t, "no call for 2s")
+	s.client(t, DialOptions{})
 }
 
 // counting counts what its connection moves.

@@ -109,7 +109,7 @@ func (c *clientCredentials) handshake(raw net.Conn) (net.Conn, error) {
 		return nil, c.stranger("the greeting", err)
 	}
 	if theirs.version != c.self.version {
-		return nil, versions(c.addr, c.self, theirs)
+		return nil, versions("greet the peer", c.addr, c.self, theirs)
 	}
 	b := binding{export: exported, client: c.self.bytes(), server: theirs.bytes()}
 	said := c.proof.said()
@@ -134,8 +134,8 @@ func (c *clientCredentials) handshake(raw net.Conn) (net.Conn, error) {
 	return conn, nil
 }
 
-func versions(peer string, mine, theirs greeting) error {
-	return fault.New(fault.PeerVersion, "greet the peer", peer, "this side speaks %s, the other %s", mine, theirs)
+func versions(op, peer string, mine, theirs greeting) error {
+	return fault.New(fault.PeerVersion, op, peer, "this side speaks %s, the other %s", mine, theirs)
 }
 
 // stranger says what a failed handshake shows.
@@ -219,7 +219,7 @@ func (c *serverCredentials) handshake(raw net.Conn) (net.Conn, *session, error) 
 	}
 	if theirs.version != mine.version {
 		conn.Close() // with TLS's own farewell: the client has the greeting and names both versions
-		return nil, nil, versions(raw.RemoteAddr().String(), mine, theirs)
+		return nil, nil, versions("", "", mine, theirs)
 	}
 	b := binding{export: exported, client: theirs.bytes(), server: mine.bytes()}
 	p, said, err := readProof(conn)
@@ -230,7 +230,7 @@ func (c *serverCredentials) handshake(raw net.Conn) (net.Conn, *session, error) 
 	if !hmac.Equal(p.tag, b.tag(token, clientRole, said)) {
 		conn.Write(verdict{kind: wrongToken}.bytes())
 		conn.Close()
-		return nil, nil, fault.New(fault.PeerToken, "take a client", raw.RemoteAddr().String(), "it holds another token")
+		return nil, nil, fault.New(fault.PeerToken, "", "", "it holds another token")
 	}
 	s, v, refusal := c.server.admit(p, conn)
 	v.tag = b.tag(token, serverRole, v.said())

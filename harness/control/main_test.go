@@ -32,17 +32,33 @@ func TestMain(m *testing.M) {
 	case "dies":
 		fmt.Fprintln(os.Stderr, "the library is missing")
 		os.Exit(7)
+	case "client":
+		os.Exit(clientMain(os.Args[1]))
 	default:
-		if namespaceMain != nil {
-			os.Exit(namespaceMain(r))
-		}
 		fmt.Fprintf(os.Stderr, "there is no role %q\n", r)
 		os.Exit(2)
 	}
 }
 
-// namespaceMain runs the processes of the tests in network namespaces.
-var namespaceMain func(role string) int
+// clientMain opens a session with a server and a lane in it, and then waits for ever.
+func clientMain(addr string) int {
+	token, err := ParseToken(os.Getenv(TokenVariable))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	c, err := Dial(context.Background(), addr, token, DialOptions{Loop: time.Second})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if _, err := c.Open(context.Background(), open(true)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println("open")
+	select {}
+}
 
 func drivers() []transports.Driver {
 	return []transports.Driver{loopback.New(), tcp.New()}

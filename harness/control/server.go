@@ -157,7 +157,7 @@ func (s *Server) greeting() greeting {
 func (s *Server) admit(p proof, conn net.Conn) (*session, verdict, error) {
 	if most := s.options.Limits.MaxSeconds; most > 0 && p.loop.Seconds() > most {
 		v := verdict{kind: overCap, text: fmt.Sprintf("loops of %v were announced; the server allows %g s (--max-duration)", p.loop, most)}
-		return nil, v, fault.New(fault.PeerCap, "take a client", conn.RemoteAddr().String(), "%s", v.text)
+		return nil, v, fault.New(fault.PeerCap, "", "", "%s", v.text)
 	}
 	arrived := time.Now()
 	for {
@@ -187,7 +187,7 @@ func (s *Server) admit(p proof, conn net.Conn) (*session, verdict, error) {
 			continue
 		}
 		v := verdict{kind: busy, text: fmt.Sprintf("%s since %s", current.client, current.began.UTC().Format(time.RFC3339))}
-		return nil, v, fault.New(fault.PeerBusy, "take a client", conn.RemoteAddr().String(), "measuring for %s", v.text)
+		return nil, v, fault.New(fault.PeerBusy, "", "", "measuring for %s", v.text)
 	}
 }
 

@@ -83,5 +83,5 @@ func storedToken(addr string) (Token, error) {
 	if err != nil {
 		return Token{}, err
 	}
-	return ReadToken(path)
+	return readToken(path)
 }

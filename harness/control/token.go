@@ -74,8 +74,8 @@ func (t Token) GoString() string { return "(token)" }
 
 func (t Token) valid() bool { return len(t.key) >= minTokenBytes }
 
-// ReadToken reads a token from the first line of a file.
-func ReadToken(path string) (Token, error) {
+// readToken reads a token from the first line of a file.
+func readToken(path string) (Token, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Token{}, err
@@ -96,7 +96,7 @@ func ReadToken(path string) (Token, error) {
 // GivenToken is the token of --token-file (file, unless empty) or of HOPBENCH_TOKEN. It is not valid, without an error, where neither is given.
 func GivenToken(file string, getenv func(string) string) (Token, error) {
 	if file != "" {
-		return ReadToken(file)
+		return readToken(file)
 	}
 	if text := getenv(TokenVariable); text != "" {
 		t, err := ParseToken(text)

@@ -178,7 +178,7 @@ func (f *serveFlags) options(cmd *cobra.Command) (control.Options, error) {
 			o.Settings[d.Name()][s.Name] = value
 		}
 	}
-	if !f.quiet {
+	if !f.quiet && !f.child { // of a child's standard error only its last words are shown
 		var mu sync.Mutex
 		o.Log = func(line string) {
 			mu.Lock()
