@@ -25,7 +25,7 @@ static inline void begin_op(struct hv_cursor *c)
 
 /* Lays the next message out. A piece above the port's maximum is cut; short ones are gathered where the other side's
  * bytes are contiguous, or for a send, whose receive scatters them in the same way. */
-static inline struct message gather(struct hv_cursor *c, const struct hv_layout *at, const struct hv_loop *l, int anywhere, uint32_t key,
+static inline __attribute__((always_inline)) struct message gather(struct hv_cursor *c, const struct hv_layout *at, const struct hv_loop *l, int anywhere, uint32_t key,
 				    struct ibv_sge *sge)
 {
 	const struct hv_piece *p = &c->pieces[c->piece];
@@ -62,22 +62,17 @@ static inline struct message gather(struct hv_cursor *c, const struct hv_layout 
 	return m;
 }
 
-/* Whether an operation may be started now. */
-static inline int may_start(const struct hv_run *r, const struct hv_queue *q)
+/* Whether an operation is due; if so, when the next one is. */
+static int paced(struct hv_run *r, struct hv_queue *q, const struct hv_cursor *c)
 {
-	return q->started < q->limit && q->started - q->done < r->depth;
-}
-
-static inline int paced(struct hv_run *r, struct hv_queue *q)
-{
-	if (r->l->bytes_per_second <= 0 || r->ending)
+	if (r->ending)
 		return 1;
 	if (r->now < q->due)
 		return 0;
 	uint64_t bytes = 0;
-	uint32_t op = q->out.op == q->out.ops ? 0 : q->out.op;
-	for (uint32_t i = op ? q->out.ends[op - 1] : 0; i < q->out.ends[op]; i++)
-		bytes += q->out.pieces[i].length;
+	uint32_t op = c->op == c->ops ? 0 : c->op;
+	for (uint32_t i = op ? c->ends[op - 1] : 0; i < c->ends[op]; i++)
+		bytes += c->pieces[i].length;
 	q->due += (int64_t)((double)bytes * 1e9 / r->l->bytes_per_second);
 	return 1;
 }
@@ -107,61 +102,76 @@ int hv_fill(struct hv_run *r, uint32_t queue)
 		if (room < r->batch && rest > room)
 			return 0;
 	}
+	/* What changes with every message is kept in registers, and put back before each post. */
+	const uint32_t post_list = g->post_list, send_work = g->send_work, half = (g->send_work + 1) / 2, inline_bytes = r->inline_bytes, every = r->signal_every;
+	const int anywhere = r->last == IBV_WR_SEND, extra = r->extra, empty = r->empty, by_send = r->by_send;
+	const int last_takes = r->last != IBV_WR_RDMA_WRITE && r->last != IBV_WR_RDMA_READ, middle_takes = r->middle == IBV_WR_SEND;
+	const struct hv_layout at = r->out;
+	struct hv_cursor c = q->out;
+	uint32_t used = q->used, since_signal = q->since_signal, unsignalled = q->unsignalled;
+	uint64_t started = q->started;
+	const uint64_t limit = q->limit, most = q->done + r->depth;
 	for (;;) {
-		uint32_t n = 0, ops = 0;
-		while (n < g->post_list && q->used < g->send_work) {
+		uint32_t n = 0, ops = 0, took = 0;
+		while (n < post_list && used < send_work) {
 			struct ibv_send_wr *w = &q->send[n];
-			int last;
-			if (q->out.piece == q->out.end) { /* between operations */
-				if (r->extra && q->out.taken) { /* the notification after this operation is still to come */
+			unsigned flags;
+			int last = 1;
+			if (c.piece == c.end) { /* between operations */
+				if (extra && c.taken) { /* the notification after this operation is still to come */
+					c.taken = 0;
 					w->num_sge = 0;
 					w->opcode = IBV_WR_SEND;
-					w->send_flags = IBV_SEND_FENCE;
-					q->out.taken = 0;
-					q->took++;
-					last = 1;
+					flags = IBV_SEND_FENCE;
+					took++;
 					goto laid;
 				}
-				if (ops == r->batch || !may_start(r, q) || !paced(r, q))
+				if (ops == r->batch || started >= limit || started >= most)
+					break;
+				if (r->l->bytes_per_second > 0 && !paced(r, q, &c))
 					break;
 				ops++;
-				q->started++;
-				if (r->empty) {
+				started++;
+				if (empty) {
 					w->num_sge = 0;
 					w->opcode = IBV_WR_SEND;
-					w->send_flags = 0;
-					q->took++;
-					last = 1;
+					flags = 0;
+					took++;
 					goto laid;
 				}
-				begin_op(&q->out);
+				begin_op(&c);
 			}
-			struct message m = gather(&q->out, &r->out, l, r->last == IBV_WR_SEND, l->local_key, w->sg_list);
+			struct message m = gather(&c, &at, l, anywhere, l->local_key, w->sg_list);
 			w->num_sge = m.sges;
 			w->wr.rdma.remote_addr = m.theirs;
 			w->wr.rdma.rkey = l->remote_key;
-			w->opcode = m.last ? r->last : r->middle;
-			w->send_flags = m.bytes <= r->inline_bytes ? IBV_SEND_INLINE : 0;
+			flags = m.bytes <= inline_bytes ? IBV_SEND_INLINE : 0;
 			last = m.last;
-			if (w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
-				q->took++;
-			if (r->extra && last) {
-				q->out.taken = 1; /* between operations nothing of a piece is taken: here it means that one more is due */
+			w->opcode = last ? r->last : r->middle;
+			took += last ? last_takes : middle_takes;
+			if (extra && last) {
+				c.taken = 1; /* between operations nothing of a piece is taken: here it means that one more is due */
 				last = 0;
 			}
 laid:
 			n++;
-			q->used++;
-			q->since_signal++;
-			q->unsignalled += last;
-			if ((last && (q->unsignalled == r->signal_every || (r->by_send && q->started == q->limit))) ||
-			    q->since_signal >= (g->send_work + 1) / 2) {
-				w->send_flags |= IBV_SEND_SIGNALED;
-				w->wr_id = HV_ID(queue, g->loop, q->since_signal, q->unsignalled);
-				q->since_signal = 0;
-				q->unsignalled = 0;
+			used++;
+			since_signal++;
+			unsignalled += last;
+			if ((last && (unsignalled == every || (by_send && started == limit))) || since_signal >= half) {
+				flags |= IBV_SEND_SIGNALED;
+				w->wr_id = HV_ID(queue, g->loop, since_signal, unsignalled);
+				since_signal = 0;
+				unsignalled = 0;
 			}
+			w->send_flags = flags;
 		}
+		q->out = c;
+		q->used = used;
+		q->since_signal = since_signal;
+		q->unsignalled = unsignalled;
+		q->started = started;
+		q->took += took;
 		if (n == 0)
 			return 0;
 		if (q->stream->start == 0)

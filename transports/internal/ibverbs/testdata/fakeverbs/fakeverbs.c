@@ -57,8 +57,10 @@ static long number(const char *name, long otherwise)
 static void complete(struct ibv_cq *cq, struct ibv_wc wc)
 {
 	struct ring *r = (struct ring *)cq;
+	pthread_mutex_lock(&r->lock); /* a queue's own sends and its peer's messages complete on it from two threads */
 	r->wc[r->tail % RING] = wc;
 	__atomic_store_n(&r->tail, r->tail + 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&r->lock);
 	if (__atomic_exchange_n(&r->armed, 0, __ATOMIC_ACQ_REL) && cq->channel) {
 		uint64_t one = 1;
 		if (write(cq->channel->fd, &one, sizeof one) < 0)
@@ -144,9 +146,15 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *w, struct ibv_send_w
 	for (; w; w = w->next) {
 		int status = 0;
 		if (w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
-			pthread_mutex_lock(&wire);
-			status = deliver(q, w, w->opcode != IBV_WR_SEND);
-			pthread_mutex_unlock(&wire);
+			/* A receiver that is behind is tried again, as a reliable connection does. */
+			for (long tries = 0; tries < 50000; tries++) {
+				pthread_mutex_lock(&wire);
+				status = deliver(q, w, w->opcode != IBV_WR_SEND);
+				pthread_mutex_unlock(&wire);
+				if (status != IBV_WC_RNR_RETRY_EXC_ERR)
+					break;
+				usleep(20);
+			}
 		}
 		if (w->opcode != IBV_WR_SEND && !no_copy) {
 			char *theirs = (char *)(uintptr_t)w->wr.rdma.remote_addr;
@@ -269,6 +277,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *c, int n, void *x, struct ibv_c
 	r->cq.context = c;
 	r->cq.channel = ch;
 	r->cq.cqe = n;
+	pthread_mutex_init(&r->lock, NULL);
 	return &r->cq;
 }
 int ibv_destroy_cq(struct ibv_cq *c) { free(c); return 0; }
