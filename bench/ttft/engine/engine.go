@@ -56,7 +56,7 @@ func Presets() []Preset {
 	older.Sources = append(append([]string{}, vllm.Sources[:3]...), "VLLM_NIXL_ABORT_REQUEST_TIMEOUT 480 s: vllm pull request 25897")
 	push := vllm
 	push.Name, push.Engine, push.Operation, push.OnRequest = "vllm-nixl-push", "vLLM, NixlPushConnector", "write", false
-	push.HandoverFrom = "assumed"
+	push.Version, push.HandoverFrom = "2026", "assumed"
 	push.Sources = []string{
 		"push by the prefill worker into blocks that decode has registered: vllm issues 46283 and 52607",
 		vllm.Sources[1],
