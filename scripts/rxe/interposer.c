@@ -57,6 +57,7 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 		attr->link_layer = IBV_LINK_LAYER_INFINIBAND;
 		attr->lid = lid_of(context);
 		attr->sm_lid = 1;
+		attr->flags &= (uint8_t)~IBV_QPF_GRH_REQUIRED; /* every RoCE port has it */
 	}
 	if (set("INTERPOSER_GRH"))
 		attr->flags |= IBV_QPF_GRH_REQUIRED;

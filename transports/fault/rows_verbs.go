@@ -14,6 +14,7 @@ const (
 	VerbsPeerLink      Code = "verbs.peer-link"
 	VerbsPathMTU       Code = "verbs.path-mtu"
 	VerbsLocalLength   Code = "verbs.local-length"
+	VerbsLocalQueue    Code = "verbs.local-queue"
 	VerbsLocalProtect  Code = "verbs.local-protection"
 	VerbsFlushed       Code = "verbs.flushed"
 	VerbsRemoteInvalid Code = "verbs.remote-invalid"
@@ -50,6 +51,8 @@ var verbsRows = []Row{
 	{VerbsPathMTU, Usage, "the path MTU is larger than a side allows", "The path MTU is the smaller of both ports'. A larger one passes the set-up and then loses every large packet, so it is refused before data.",
 		[]Fix{{Shell, "leave --mtu away; on RoCE an interface MTU of 1500 gives 1024, and 4200 or 9000 give 4096"}}},
 	{VerbsLocalLength, Peer, "a message did not fit (status 1)", "The message is longer than the port takes, or than the receive that it met.", nil},
+	{VerbsLocalQueue, Peer, "the local device could not do the work (status 2)", "The queue pair failed on this side: the port went down under it, or the provider ran out of something. The state of the port stands in the message.",
+		[]Fix{{Shell, "look at the port with `hopbench probe`, and at the kernel log"}, {Fabric, "check cable and switch port"}}},
 	{VerbsLocalProtect, Peer, "the device may not touch the local memory (status 4)", "The local key does not cover the bytes. On GPU memory: peer-to-peer access between NIC and GPU is broken by an IOMMU, ACS, or a BAR that is too small.",
 		[]Fix{{Shell, "run the cell with host memory; if it passes, look at the PCI findings of `hopbench doctor`"}, {BIOS, "turn off IOMMU translation and ACS redirection between GPU and NIC"}}},
 	{VerbsFlushed, Peer, "the queue pair was already in its error state (status 5)", "Flushed work only says that something failed before; no completion named the cause. The peer's side or the device's events may.",

@@ -91,7 +91,7 @@ func (e *endpoint) explainPath(err error) error {
 }
 
 var statusCodes = map[int]fault.Code{
-	1: fault.VerbsLocalLength, 4: fault.VerbsLocalProtect, 5: fault.VerbsFlushed, 9: fault.VerbsRemoteInvalid, 10: fault.VerbsRemoteAccess,
+	1: fault.VerbsLocalLength, 2: fault.VerbsLocalQueue, 4: fault.VerbsLocalProtect, 5: fault.VerbsFlushed, 9: fault.VerbsRemoteInvalid, 10: fault.VerbsRemoteAccess,
 	11: fault.VerbsRemoteOp, 12: fault.VerbsRetries, 13: fault.VerbsNotReady,
 }
 

@@ -216,41 +216,27 @@ func TestWrongKeyIsStatus10(t *testing.T) {
 	wantCode(t, err, fault.VerbsRemoteAccess, "status 10")
 }
 
-func TestLinkDownIsStatus12InSeconds(t *testing.T) {
+// TestLinkDown takes the interface away under a stream. The device sends to itself here, so it fails on its own side; between
+// two machines the peer's silence is status 12: see TestTwoHosts.
+func TestLinkDown(t *testing.T) {
 	onRXE(t)
 	o := transports.Options{Device: "rxe1"}
-	p := mustConnect(t, setup{options: [2]transports.Options{o, o}, endpoint: transports.EndpointOptions{StallSeconds: 30}})
+	p := mustConnect(t, setup{options: [2]transports.Options{o, o}, endpoint: transports.EndpointOptions{StallSeconds: 10}})
 	time.AfterFunc(300*time.Millisecond, func() { exec.Command("ip", "link", "set", "veth2", "down").Run() })
 	start := time.Now()
 	err := p.run(&transports.Loop{Op: transports.Write, Lists: []transports.List{list(4096, 1, 1, 4096)}, Depth: 4, Deadline: transports.Now() + 60e9})
 	took := time.Since(start)
 	sh(t, "ip link set veth2 up; for i in 1 2 3 4 5 6 7 8 9 10; do grep -q ACTIVE /sys/class/infiniband/rxe1/ports/1/state && break; sleep 0.2; done")
-	wantCode(t, err, fault.VerbsRetries, "status 12")
-	if took > 25*time.Second {
+	if code := fault.CodeOf(err); code != fault.VerbsRetries && code != fault.VerbsLocalQueue {
+		t.Errorf("code %s: %v", code, err)
+	}
+	if err == nil || !strings.Contains(err.Error(), "the local port is DOWN") || !strings.Contains(err.Error(), "device event: the port went down") {
+		t.Errorf("the port is not named: %v", err)
+	}
+	if took > 9*time.Second {
 		t.Errorf("ended after %v", took)
 	}
-	t.Logf("ended after %v: %+v", took, err)
-}
-
-func TestOnePercentLoss(t *testing.T) {
-	onRXE(t)
-	o := transports.Options{Device: "rxe0"}
-	p := mustConnect(t, setup{options: [2]transports.Options{o, o}})
-	// A device talks to itself by its interface's loopback path, which netem on lo shapes.
-	sh(t, "tc qdisc add dev lo root netem loss 1%; tc qdisc add dev veth0 root netem loss 1%")
-	defer sh(t, "tc qdisc del dev lo root; tc qdisc del dev veth0 root")
-	before, _ := p[0].endpoint.Counters()
-	p.verify(t, transports.Write, list(65536, 16, 1, 1<<20))
-	after, _ := p[0].endpoint.Counters()
-	old := map[string]uint64{}
-	for _, c := range before {
-		old[c.Name] = c.Value
-	}
-	for _, c := range after {
-		if c.Loss && c.Value > old[c.Name] {
-			t.Logf("%s grew by %d", c.Name, c.Value-old[c.Name])
-		}
-	}
+	t.Logf("ended after %v: %v", took, err)
 }
 
 // TestChild is the body of the processes that other tests start.

@@ -6,12 +6,14 @@ import (
 	"encoding/gob"
 	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"hopbench/transports"
+	"hopbench/transports/fault"
 	"hopbench/transports/mem"
 )
 
@@ -99,7 +101,66 @@ func TestTwoHosts(t *testing.T) {
 		}
 		exchange(true, &ready)
 	}
+	lossy(t, guest, e, exchange)
 	t.Logf("seen: path MTU %d; %s", path.PathMTU, strings.Join(path.Evidence, "; "))
+}
+
+// lossy loses 1 % of the first machine's packets, and then the target's whole link in the middle of a stream.
+func lossy(t *testing.T, guest string, e transports.Endpoint, exchange func(mine, theirs any)) {
+	var ready bool
+	run := func(l *transports.Loop) error {
+		if guest == "1" {
+			return e.Stream(l)
+		}
+		l.Stop = new(atomic.Uint32)
+		time.AfterFunc(8*time.Second, func() { l.Stop.Store(1) })
+		return e.Serve(l)
+	}
+	before, _ := e.Counters()
+	if guest == "1" {
+		sh(t, "tc qdisc add dev eth0 root netem loss 1%")
+	}
+	exchange(true, &ready)
+	l := &transports.Loop{Op: transports.Write, Lists: []transports.List{list(65536, 8, 1, 1<<20)}, Depth: 4, Count: 64}
+	if err := run(l); err != nil {
+		t.Fatalf("with 1 %% loss: %v", err)
+	}
+	if guest == "1" {
+		sh(t, "tc qdisc del dev eth0 root")
+	}
+	old, grown := map[string]uint64{}, 0
+	for _, c := range before {
+		old[c.Name] = c.Value
+	}
+	after, err := e.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range after {
+		if c.Loss && c.Value > old[c.Name] {
+			t.Logf("seen: %s grew by %d", c.Name, c.Value-old[c.Name])
+			grown++
+		}
+	}
+	if guest == "1" && grown == 0 {
+		t.Error("no counter tells of the loss")
+	}
+	exchange(true, &ready)
+	if guest == "0" {
+		time.AfterFunc(500*time.Millisecond, func() { exec.Command("ip", "link", "set", "eth0", "down").Run() })
+	}
+	l = &transports.Loop{Op: transports.Write, Lists: []transports.List{list(4096, 8, 1, 1<<20)}, Depth: 4, Deadline: transports.Now() + 60e9}
+	start := time.Now()
+	err = run(l)
+	took := time.Since(start)
+	if guest == "0" {
+		return
+	}
+	wantCode(t, err, fault.VerbsRetries, "status 12", "had been confirmed")
+	if took > 15*time.Second {
+		t.Errorf("ended after %v", took)
+	}
+	t.Logf("seen: ended after %v: %v", took, err)
 }
 
 func dial(t *testing.T, guest string) net.Conn {

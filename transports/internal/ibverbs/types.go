@@ -289,6 +289,9 @@ func (f *Failure) Error() string {
 
 // ErrnoName is an errno as headers spell it: "ETIMEDOUT".
 func ErrnoName(e syscall.Errno) string {
+	if e == syscall.EOPNOTSUPP { // ENOTSUP is another name of the same number
+		return "EOPNOTSUPP"
+	}
 	if n := unix.ErrnoName(e); n != "" {
 		return n
 	}

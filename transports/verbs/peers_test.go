@@ -1,0 +1,155 @@
+package verbs
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"hopbench/transports"
+)
+
+// TestAgainstPerftest runs this package's loops and perftest's in turn on the same device, for scripts/peers-verbs.sh:
+// HOPBENCH_PEERS is the number of rounds. It asserts nothing: it prints the ratio of each pair with its 95 % interval.
+func TestAgainstPerftest(t *testing.T) {
+	rounds, err := strconv.Atoi(os.Getenv("HOPBENCH_PEERS"))
+	if err != nil {
+		t.Skip("scripts/peers-verbs.sh runs this")
+	}
+	onRXE(t)
+	const depth = 16
+	p := mustConnect(t, setup{bytes: 4 << 20, endpoint: transports.EndpointOptions{Depth: depth}})
+	fmt.Printf("PEERS ratio above 1 for bandwidth, below 1 for latency: ahead of perftest; %d rounds in turn, depth %d\n", rounds, depth)
+	for _, op := range transports.Ops() {
+		for _, c := range []struct {
+			size uint64
+			n    int
+		}{{4 << 10, 4000}, {64 << 10, 400}, {1 << 20, 32}} {
+			var ratios, ours, theirs []float64
+			for range rounds {
+				a := p.bandwidth(t, op, c.size, c.n, depth)
+				b := perftest(t, "ib_"+string(op)+"_bw", "-s", fmt.Sprint(c.size), "-n", fmt.Sprint(c.n), "-t", fmt.Sprint(depth))
+				ratios, ours, theirs = append(ratios, a/b), append(ours, a), append(theirs, b)
+			}
+			report(fmt.Sprintf("%s bandwidth %d B", op, c.size), "MiB/s", ours, theirs, ratios)
+		}
+	}
+	for _, op := range []transports.Op{transports.Write, transports.Read} {
+		const size, few, many = 8, 500, 6500
+		var ratios, ours, theirs []float64
+		for range rounds {
+			a := p.latency(t, op, size, many-few)
+			short := clientSeconds(t, "ib_"+string(op)+"_lat", size, few)
+			long := clientSeconds(t, "ib_"+string(op)+"_lat", size, many)
+			b := (long - short) / (many - few) * 1e6
+			ratios, ours, theirs = append(ratios, a/b), append(ours, a), append(theirs, b)
+		}
+		report(fmt.Sprintf("%s wall clock an iteration, %d B", op, size), "us", ours, theirs, ratios)
+	}
+}
+
+// bandwidth is MiB/s of one loop of n operations, from the first post to the last confirmation.
+func (p *sides) bandwidth(t *testing.T, op transports.Op, size uint64, n, depth int) float64 {
+	t.Helper()
+	s := make([]transports.Stamps, 1)
+	s[0].At = make([]int64, n)
+	l := &transports.Loop{Op: op, Lists: []transports.List{{Pieces: []transports.Piece{{Length: size}}, Ends: []uint32{1}}}, Depth: depth, Count: uint64(n), Wait: transports.Spin, Stamps: s}
+	if err := p.run(l); err != nil {
+		t.Fatal(err)
+	}
+	return float64(s[0].Bytes) / (1 << 20) / (float64(s[0].At[s[0].N-1]-s[0].Start) / 1e9)
+}
+
+// latency is microseconds of wall clock an iteration: a round trip for write, a completion for read.
+func (p *sides) latency(t *testing.T, op transports.Op, size uint64, n int) float64 {
+	t.Helper()
+	s := make([]transports.Stamps, 1)
+	s[0].At = make([]int64, n)
+	l := &transports.Loop{Op: op, Lists: []transports.List{{Pieces: []transports.Piece{{Length: size}}, Ends: []uint32{1}}}, Depth: 1, Count: uint64(n), Wait: transports.Spin, Stamps: s,
+		Echo: op != transports.Read, ReplyOffset: 4096}
+	if err := p.run(l); err != nil {
+		t.Fatal(err)
+	}
+	return float64(s[0].At[s[0].N-1]-s[0].Start) / 1e3 / float64(n)
+}
+
+// perftestRun starts both of perftest's sides and gives the client's output and its wall clock.
+func perftestRun(t *testing.T, program string, args ...string) (string, float64) {
+	t.Helper()
+	args = append([]string{"-d", "rxe0", "-x", "1", "-F"}, args...)
+	server := exec.Command(program, args...)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 200 { // until it listens on its port, 18515
+		tcp, _ := os.ReadFile("/proc/net/tcp")
+		tcp6, _ := os.ReadFile("/proc/net/tcp6")
+		if strings.Contains(string(tcp)+string(tcp6), ":4853 ") {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	start := time.Now()
+	out, err := exec.Command(program, append(args, "10.9.0.1")...).CombinedOutput()
+	took := time.Since(start).Seconds()
+	if e := server.Wait(); err != nil || e != nil {
+		t.Fatalf("%s: %v, server %v: %s", program, err, e, out)
+	}
+	return string(out), took
+}
+
+// perftest is the average bandwidth that perftest prints, in MiB/s.
+func perftest(t *testing.T, program string, args ...string) float64 {
+	t.Helper()
+	out, _ := perftestRun(t, program, args...)
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		if len(f) < 4 {
+			continue
+		}
+		if _, err := strconv.ParseUint(f[0], 10, 64); err != nil {
+			continue
+		}
+		if v, err := strconv.ParseFloat(f[3], 64); err == nil && v > 0 {
+			return v
+		}
+	}
+	t.Fatalf("%s printed no bandwidth: %s", program, out)
+	return 0
+}
+
+func clientSeconds(t *testing.T, program string, size, n int) float64 {
+	t.Helper()
+	_, took := perftestRun(t, program, "-s", fmt.Sprint(size), "-n", fmt.Sprint(n))
+	return took
+}
+
+// student is the two-sided 95 % quantile of Student's distribution for 1 to 20 degrees of freedom.
+var student = []float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086}
+
+// report prints the geometric mean of the rounds' ratios with its 95 % interval.
+func report(what, unit string, ours, theirs, ratios []float64) {
+	mean := func(v []float64, f func(float64) float64) (m float64) {
+		for _, x := range v {
+			m += f(x) / float64(len(v))
+		}
+		return m
+	}
+	same := func(x float64) float64 { return x }
+	m := mean(ratios, math.Log)
+	line := fmt.Sprintf("PEERS %-36s hopbench %9.2f %s, perftest %9.2f %s, ratio %.3f", what, mean(ours, same), unit, mean(theirs, same), unit, math.Exp(m))
+	if n := len(ratios); n > 1 && n-2 < len(student) {
+		v := 0.0
+		for _, x := range ratios {
+			d := math.Log(x) - m
+			v += d * d / float64(n-1)
+		}
+		half := student[n-2] * math.Sqrt(v/float64(n))
+		line += fmt.Sprintf(" [%.3f, %.3f]", math.Exp(m-half), math.Exp(m+half))
+	}
+	fmt.Println(line)
+}
