@@ -55,7 +55,8 @@ func (t *track) record(m *measurement) *results.Cell {
 		}
 	}
 	if t.err != nil {
-		r.Status, r.Reason, r.Code = results.StatusFailed, t.err.Error(), string(fault.CodeOf(t.err))
+		r.Status, r.Code = results.StatusFailed, string(fault.CodeOf(t.err))
+		r.Reason = strings.TrimSuffix(t.err.Error(), " ["+r.Code+"]") // the code has a field of its own
 		if fault.ClassOf(t.err).Waives() {
 			r.Status = results.StatusWaived
 		}

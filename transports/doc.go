@@ -25,7 +25,8 @@
 //
 // # Progress
 //
-// A loop ends by its count, its deadline or its stop word, whichever comes first. After the deadline it posts nothing more and
+// A loop ends by its count, its deadline or its stop word, whichever comes first, but it makes one operation at least: on a busy
+// machine its thread may get a CPU after the deadline. After the deadline it posts nothing more and
 // waits for what is outstanding. A loop in which no byte moves for EndpointOptions.StallSeconds ends with
 // loop.stalled: nothing waits for ever. Serve ends when the stop word is set (within 20 ms), or when the peer's loop said that it ended.
 // Setting the stop word of a loop whose peer is gone ends it as well; what was confirmed until then stays in the stamps.

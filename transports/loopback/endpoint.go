@@ -9,6 +9,7 @@ import (
 	"hopbench/transports"
 	"hopbench/transports/fault"
 	"hopbench/transports/internal/threads"
+	"hopbench/transports/mem"
 )
 
 // endpoint is one side; its words are what the other side writes to.
@@ -70,8 +71,13 @@ func (e *endpoint) Connect(_ context.Context, r transports.Remote) error {
 }
 
 func (e *endpoint) Path() transports.Path {
-	return transports.Path{Name: "memory copy", Virtual: true, Realm: transports.Hardware,
+	p := transports.Path{Name: "memory copy", Virtual: true, Realm: transports.Hardware,
 		Evidence: []string{"both buffers lie in this process; its own threads copy"}}
+	if double := mem.Double(e.region.buffer); double != "" {
+		p.Realm = transports.Double
+		p.Evidence = append(p.Evidence, "the memory's driver is a double: "+double)
+	}
+	return p
 }
 
 // Counters is empty: nothing but the processor sees these bytes.

@@ -29,7 +29,7 @@ func (e *endpoint) stream(l *transports.Loop, s int, w *waiter) error {
 	st.Start = now
 	every := max(st.Every, 1) // reading the clock costs more than copying a small message
 	done := uint64(0)
-	for i := 0; done < count && uint64(now) < deadline && !w.stopped(); {
+	for i := 0; done < count && (done == 0 || uint64(now) < deadline) && !w.stopped(); { // one operation at least: the thread may get its CPU late
 		if l.BytesPerSecond > 0 {
 			for due := st.Start + int64(float64(bytes)/l.BytesPerSecond*1e9); now < due; now = transports.Now() {
 				time.Sleep(min(time.Duration(due-now), time.Millisecond))
@@ -84,7 +84,7 @@ func (e *endpoint) pingpong(l *transports.Loop, s int, w *waiter) error {
 	deadline := limit(uint64(l.Deadline))
 	bytes, now := uint64(0), transports.Now()
 	st.Start = now
-	for op, i := uint64(0), 0; op < count && uint64(now) < deadline && !w.stopped(); op++ {
+	for op, i := uint64(0), 0; op < count && (op == 0 || uint64(now) < deadline) && !w.stopped(); op++ {
 		for _, p := range list.Op(i) {
 			copy(theirs[p.Remote:p.Remote+p.Length], mine[p.Local:p.Local+p.Length])
 			bytes += p.Length

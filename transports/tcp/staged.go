@@ -174,7 +174,7 @@ func (c *conn) streamStaged(l *transports.Loop, list *transports.List, st *trans
 	now := m.start
 	for open := true; open || landed < posted; {
 		for open && posted-landed < depth {
-			if posted >= m.count || now >= m.deadline || c.stopped() {
+			if posted >= m.count || (posted > 0 && now >= m.deadline) || c.stopped() {
 				open = false
 				break
 			}
@@ -309,7 +309,7 @@ func (c *conn) pullStaged(l *transports.Loop, list *transports.List, st *transpo
 	for open := true; open || q.landed < requested; {
 		for {
 			if asked.piece == 0 {
-				if open && (requested >= m.count || now >= m.deadline || c.stopped()) {
+				if open && (requested >= m.count || (requested > 0 && now >= m.deadline) || c.stopped()) {
 					open = false
 				}
 				if !open || requested-q.landed >= depth {
@@ -388,7 +388,7 @@ func (c *conn) pingpongStaged(l *transports.Loop, list *transports.List, st *tra
 	var spans []staging.Span
 	m := newLimits(l, st)
 	st.Start = transports.Now()
-	for now := st.Start; ahead.op < m.count && now < m.deadline && !c.stopped(); {
+	for now := st.Start; ahead.op < m.count && (ahead.op == 0 || now < m.deadline) && !c.stopped(); {
 		for last := false; !last; {
 			var pieces []transports.Piece
 			pieces, _, last = ahead.next()

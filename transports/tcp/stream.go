@@ -99,7 +99,7 @@ func (c *conn) stream(l *transports.Loop, list *transports.List, st *transports.
 	now := m.start
 	for open := true; open || landed < posted; {
 		for open && posted-landed < depth {
-			if posted >= m.count || now >= m.deadline || c.stopped() {
+			if posted >= m.count || (posted > 0 && now >= m.deadline) || c.stopped() { // one operation at least: the thread may get its CPU late
 				open = false
 				break
 			}
@@ -201,7 +201,7 @@ func (c *conn) pull(l *transports.Loop, list *transports.List, st *transports.St
 		gathered := 0
 		for {
 			if asked.piece == 0 { // a new operation
-				if open && (requested >= m.count || now >= m.deadline || c.stopped()) {
+				if open && (requested >= m.count || (requested > 0 && now >= m.deadline) || c.stopped()) {
 					open = false
 				}
 				if !open || requested-got.op >= depth {
@@ -309,7 +309,7 @@ func (c *conn) pingpong(l *transports.Loop, list *transports.List, st *transport
 	m := newLimits(l, st)
 	m.start = transports.Now()
 	st.Start = m.start
-	for now := st.Start; there.op < m.count && now < m.deadline && !c.stopped(); {
+	for now := st.Start; there.op < m.count && (there.op == 0 || now < m.deadline) && !c.stopped(); {
 		for last := false; !last; {
 			var pieces []transports.Piece
 			var op uint64

@@ -223,6 +223,23 @@ func late(t T, c Config) {
 	}
 }
 
+// lateStart gives a loop a deadline that has passed when it begins, as on a machine that is busy: one operation is measured all the same.
+func lateStart(t T, c Config) {
+	p := open(t, c, 1<<16, transports.EndpointOptions{})
+	defer p.close()
+	for _, op := range p.ta.Caps().Stream {
+		for _, ping := range []bool{false, true} {
+			if ping && !supported(p.ta.Caps().PingPong, op) {
+				continue
+			}
+			l := &transports.Loop{Op: op, Lists: []transports.List{one(64, 1, 0, 0)}, Depth: 1, Deadline: transports.Now() - 1, ReplyOffset: 1 << 15, Wait: transports.Adaptive, Stamps: stamps(1, 4)}
+			if err := p.loop(l, ping); err != nil || l.Stamps[0].Ops != 1 {
+				t.Errorf("%s, ping-pong %v, with a deadline that has passed: %d operations instead of one, %v", op, ping, l.Stamps[0].Ops, err)
+			}
+		}
+	}
+}
+
 func stopInitiator(t T, c Config) {
 	p := open(t, c, 1<<20, transports.EndpointOptions{})
 	defer p.close()

@@ -65,6 +65,7 @@ func Cases() []Case {
 		{"stamps", stampsCase},
 		{"deadline ends a loop", deadlineCase},
 		{"a deadline that has passed", late},
+		{"one operation at least", lateStart},
 		{"stop word ends a loop", stopInitiator},
 		{"stop word ends a serve", stopServe},
 		{"a full record ends a loop", fullStamps},
