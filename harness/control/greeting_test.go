@@ -251,3 +251,21 @@ func FuzzVerdict(f *testing.F) {
 		}
 	})
 }
+
+// What one side says as its proof must not serve as the other's, nor in another session, nor for other words.
+func TestProofHoldsForOneRoleAndOneSession(t *testing.T) {
+	token, b := NewToken(), binding{export: []byte("e"), client: []byte("c"), server: []byte("s")}
+	mine := b.tag(token, clientRole, []byte("said"))
+	for name, other := range map[string][]byte{
+		"role":     b.tag(token, serverRole, []byte("said")),
+		"token":    b.tag(NewToken(), clientRole, []byte("said")),
+		"words":    b.tag(token, clientRole, []byte("saie")),
+		"session":  binding{[]byte("f"), b.client, b.server}.tag(token, clientRole, []byte("said")),
+		"greeting": binding{b.export, b.client, []byte("t")}.tag(token, clientRole, []byte("said")),
+		"border":   binding{b.export, []byte("cs"), nil}.tag(token, clientRole, []byte("said")),
+	} {
+		if bytes.Equal(mine, other) {
+			t.Errorf("another %s gives the same proof", name)
+		}
+	}
+}
