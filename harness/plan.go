@@ -277,10 +277,13 @@ func (p *Plan) cells() []cell {
 	return cells
 }
 
-// memory is the bytes of region that each side needs for the largest cell.
-func (p *Plan) memory() uint64 {
-	most := uint64(0)
+// memory is the bytes of region that each side needs for the largest cell whose operations have at most most bytes.
+func (p *Plan) memory(most uint64) uint64 {
+	need := uint64(0)
 	for _, c := range p.cells() {
+		if c.shape.Bytes() > most {
+			continue
+		}
 		n := c.shape.Footprint()
 		if c.pingpong {
 			n *= 2 // the answers
@@ -288,15 +291,17 @@ func (p *Plan) memory() uint64 {
 		if c.direction == Both {
 			n *= 2 // the other way
 		}
-		most = max(most, n)
+		need = max(need, n)
 	}
-	return most
+	return need
 }
 
-// largest are the largest operation, the most pieces in one and the most streams.
-func (p *Plan) largest() (bytes uint64, pieces, streams int) {
+// largest are the largest operation of at most most bytes, the most pieces in one and the most streams.
+func (p *Plan) largest(most uint64) (bytes uint64, pieces, streams int) {
 	for _, c := range p.cells() {
-		bytes, pieces, streams = max(bytes, c.shape.Bytes()), max(pieces, c.shape.Pieces()), max(streams, c.streams)
+		if c.shape.Bytes() <= most {
+			bytes, pieces, streams = max(bytes, c.shape.Bytes()), max(pieces, c.shape.Pieces()), max(streams, c.streams)
+		}
 	}
 	return bytes, pieces, streams
 }

@@ -63,8 +63,12 @@ func newTrack(l *link, c *cell, index int) *track {
 	default:
 		t.ways = []way{forward}
 	}
-	need := Need(l.plan)
-	need.Op, need.PingPong, need.Notify, need.OtherHost = c.op, c.pingpong, c.notify, l.session.OtherHost
+	if c.shape.Bytes() > l.most {
+		t.err = l.mostErr
+		return t
+	}
+	need := l.need()
+	need.Op, need.PingPong, need.Notify = c.op, c.pingpong, c.notify
 	need.Largest, need.Streams, need.Pieces = c.shape.Bytes(), c.streams, c.shape.Pieces()
 	t.err = l.caps.Check(l.name, need)
 	return t
@@ -78,7 +82,7 @@ func (t *track) work(w *way, initiate bool, round uint64) Work {
 		Depth: t.cell.depth, Batch: p.Batch, Rate: p.Rate, Wait: p.Wait, Seed: p.Seed + uint64(t.index)<<20, Round: round, Share: 0, Shares: 1,
 	}
 	if w.endpoint == 1 { // the two ways use different memory
-		k.Shape.Base = t.link.plan.memory() / 2 / guard * guard
+		k.Shape.Base = t.link.plan.memory(t.link.most) / 2 / guard * guard
 	}
 	if !t.link.sameHost {
 		return k

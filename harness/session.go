@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
+	"slices"
 	"time"
 
 	"hopbench/harness/hostinfo"
@@ -66,6 +68,9 @@ type link struct {
 	fresh     bool  // no loop has run on it
 	down      error // why it left the rotation
 	emulated  bool
+	// most is the largest operation in bytes that the link is open for; mostErr is why larger ones found no room.
+	most    uint64
+	mostErr error
 }
 
 // phase gives one step that is no loop its own limit, and names it when the limit passes.
@@ -80,10 +85,30 @@ func (l *link) phase(ctx context.Context, what string, f func(context.Context) e
 	return err
 }
 
-// open opens both sides, checks what they can do and connects them.
-func (l *link) open(ctx context.Context) (err error) {
+// open opens the link for the largest operations of the plan that find room: what is too large for this host, the peer's cap or the device is a
+// failed row each, and the rest of the sweep goes on.
+func (l *link) open(ctx context.Context) error {
+	l.most, l.mostErr = math.MaxUint64, nil
+	for {
+		err := l.openOnce(ctx)
+		if code := fault.CodeOf(err); code != fault.MemoryExhausted && code != fault.PeerCap {
+			return err
+		}
+		bytes, _, _ := l.plan.largest(l.most)
+		if smaller, _, _ := l.plan.largest(bytes - 1); smaller == 0 {
+			return err
+		}
+		l.most = bytes - 1
+		if l.mostErr == nil {
+			l.mostErr = err
+		}
+	}
+}
+
+// openOnce opens both sides, checks what they can do and connects them.
+func (l *link) openOnce(ctx context.Context) (err error) {
 	p, s := l.plan, l.session
-	bytes, pieces, streams := p.largest()
+	bytes, pieces, streams := p.largest(l.most)
 	request := func(memory, device string, settings map[string]string, bind netip.Addr, announce string, passive bool) (OpenRequest, error) {
 		kind, which, err := mem.ParseKind(memory)
 		if err != nil {
@@ -97,7 +122,7 @@ func (l *link) open(ctx context.Context) (err error) {
 		}
 		return OpenRequest{
 			Driver: l.name, Device: device, Settings: settings, Bind: bind, Announce: announce,
-			Memory:    mem.Spec{Kind: kind, Device: which, Bytes: p.memory(), HugePages: p.HugePages, NUMANode: p.NUMANode},
+			Memory:    mem.Spec{Kind: kind, Device: which, Bytes: p.memory(l.most), HugePages: p.HugePages, NUMANode: p.NUMANode},
 			Endpoints: endpoints, Passive: passive, Streams: streams, Depth: p.Depth, Pieces: pieces, Largest: bytes,
 			Wait: p.Wait, StallSeconds: p.StallTimeout,
 		}, nil
@@ -122,8 +147,7 @@ func (l *link) open(ctx context.Context) (err error) {
 	if l.caps.OneProcess && !s.OtherHost {
 		l.peer, l.inProcess = s.InProcess, true
 	}
-	need := Need(p)
-	need.OtherHost = s.OtherHost
+	need := l.need()
 	if err := l.caps.Check(l.name, need); err != nil {
 		return err
 	}
@@ -195,11 +219,17 @@ func firstCause(a, b error) error {
 	return b
 }
 
-// Need is what a plan asks of each of its transports.
-func Need(p *Plan) transports.Need {
-	bytes, pieces, streams := p.largest()
+// need is what the plan asks of the transport as a whole; each cell is checked again by itself.
+func (l *link) need() transports.Need {
+	p := l.plan
 	kind := func(s string) mem.Kind { k, _, _ := mem.ParseKind(s); return k }
-	n := transports.Need{Op: p.Operations[0], Notify: p.Notify, Local: kind(p.LocalMemory), Remote: kind(p.RemoteMemory), Largest: bytes, Streams: streams, Pieces: pieces, Batch: p.Batch}
+	n := transports.Need{Op: p.Operations[0], Notify: p.Notify, Local: kind(p.LocalMemory), Remote: kind(p.RemoteMemory), Batch: p.Batch, OtherHost: l.session.OtherHost}
+	for _, op := range p.Operations {
+		if slices.Contains(l.caps.Stream, op) {
+			n.Op = op
+			break
+		}
+	}
 	return n
 }
 

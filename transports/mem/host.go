@@ -45,6 +45,9 @@ func allocateHost(s Spec) (Buffer, error) {
 	if s.Bytes > 1<<46 {
 		return nil, failed(fault.MemoryExhausted, unix.ENOMEM)
 	}
+	if have, source, ok := room(); ok && s.HugePages != "2MiB" && s.HugePages != "1GiB" && s.Bytes > have {
+		return nil, failed(fault.MemoryExhausted, fmt.Errorf("there is room for %d bytes (%s)", have, source))
+	}
 	rounded := (s.Bytes + page - 1) / page * page
 	whole, err := unix.Mmap(-1, 0, int(rounded), unix.PROT_READ|unix.PROT_WRITE, flags)
 	if err != nil {

@@ -3,6 +3,7 @@ package mem
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"hopbench/transports/fault"
@@ -38,6 +39,12 @@ func TestShortageIsAnErrorNotACrash(t *testing.T) {
 	_, err := Allocate(Spec{Kind: Host, Bytes: 1 << 60})
 	if fault.CodeOf(err) != fault.MemoryExhausted {
 		t.Errorf("got %v", err)
+	}
+	if have, _, ok := room(); ok {
+		// A little more than there is: the kernel would promise it and kill somebody when it is touched.
+		if _, err := Allocate(Spec{Kind: Host, Bytes: have + 1<<30}); fault.CodeOf(err) != fault.MemoryExhausted || !strings.Contains(err.Error(), "room for") {
+			t.Errorf("more than is available: %v", err)
+		}
 	}
 	if _, err := Allocate(Spec{Kind: Host, Bytes: 4096, HugePages: "1GiB"}); err == nil {
 		t.Log("this host has 1 GiB pages reserved")

@@ -398,7 +398,7 @@ func (f *runFlags) session(ctx context.Context, p harness.Plan) (*harness.Sessio
 		done()
 		return nil, nil, usagef("%v", err)
 	}
-	if s.Remote, err = control.Dial(ctx, f.peer, token, control.DialOptions{ToolVersion: tool, Loop: loop}); err != nil {
+	if s.Remote, err = control.Dial(ctx, f.peer, token, control.DialOptions{ToolVersion: tool, Loop: loop, Bind: s.Bind}); err != nil {
 		done()
 		return nil, nil, err
 	}
