@@ -74,7 +74,7 @@ func (e *endpoint) explainPath(err error) error {
 	if !errors.As(err, &f) || f.Step != ibverbs.StepRTR {
 		return out
 	}
-	ends := fmt.Sprintf("from %s to %s", e.local.GID, e.peerText())
+	ends := fmt.Sprintf("from %s to %s", e.local.short(), e.peerText())
 	out.Detail = strings.Join(e.evidence(), "\n")
 	switch f.Errno {
 	case syscall.EINVAL:
@@ -126,7 +126,7 @@ func (e *endpoint) explainLoop(op string, err error, confirmed uint64) error {
 			out.Code = code
 		}
 		if f.Status == 12 {
-			events = append(events, fmt.Sprintf("%s to %s, retries %d of about %.0f ms each", e.local.GID, e.peerText(), e.way.Retries, 4.096e-3*float64(uint64(1)<<e.way.Timeout)))
+			events = append(events, fmt.Sprintf("%s to %s, retries %d of about %.0f ms each", e.local.short(), e.peerText(), e.way.Retries, 4.096e-3*float64(uint64(1)<<e.way.Timeout)))
 			if confirmed > 0 {
 				events = append(events, fmt.Sprintf("%d operations had been confirmed, so the peer or the link went away", confirmed))
 			}

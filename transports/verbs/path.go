@@ -33,6 +33,9 @@ func (e *endpoint) Path() transports.Path {
 			p.PCIClass = string(t.host.Distance(gpu, t.sys.BDF).Class)
 		}
 	}
+	if bits := rate(t.port.Speed, t.port.Width); !t.facts.Software && t.facts.BitsPS == nil && bits > 0 {
+		p.Limit = &transports.Limit{BytesPerSecond: bits / 8, Source: "active speed and width of " + where(t.device.Name, t.number)}
+	}
 	if !t.facts.Software && t.facts.BitsPS != nil {
 		p.Limit = &transports.Limit{BytesPerSecond: float64(*t.facts.BitsPS) / 8, Source: fmt.Sprintf("rate of %s in /sys/class/infiniband", where(t.device.Name, t.number))}
 	}

@@ -12,7 +12,7 @@ var speeds = map[int]struct {
 // widths are the codes of a port's active width, as lanes: 16 is two lanes (HDR100).
 var widths = map[int]int{1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
 
-// Rate decodes a port's active speed and width to bits a second; 0 for a code that is not known, which says nothing.
+// rate decodes a port's active speed and width to bits a second; 0 for a code that is not known, which says nothing.
 func rate(speed, width int) float64 { return speeds[speed].gbps * 1e9 * float64(widths[width]) }
 
 // rateName writes a speed and a width as "2X HDR".
