@@ -131,6 +131,8 @@ static void wind_up(struct hv_run *r, struct hv_queue *q)
 {
 	int between = q->out.piece == q->out.end && q->out.taken == 0;
 	uint64_t limit = q->started + (between && r->by_send && q->unsignalled > 0);
+	if (limit == 0 && !hv_stopped(r))
+		limit = 1; /* a deadline that has passed before the first post still leaves one operation to measure */
 	if (limit < q->limit)
 		q->limit = limit;
 }

@@ -7,6 +7,13 @@
  *   FAKEVERBS_INLINE=N        the most a queue pair takes inline; more is refused with EINVAL
  *   FAKEVERBS_FAIL_AT=N       the Nth completion of a send fails
  *   FAKEVERBS_STATUS=N        with that status (default 12)
+ *   FAKEVERBS_LINK=1, 2       the port's link layer: InfiniBand, Ethernet (default: unspecified)
+ *   FAKEVERBS_STATE=N         the port's state (default 4, ACTIVE)
+ *   FAKEVERBS_NODE_TYPE=N     the device's (default 1; 4 is an iWARP NIC)
+ *   FAKEVERBS_FAIL_OPEN=N     opening the device fails with that errno
+ *   FAKEVERBS_FAIL_RTR=N      the step to RTR fails with that errno
+ *   FAKEVERBS_FAIL_MR=N       registering fails with that errno
+ *   FAKEVERBS_FAIL_QP=N       making a queue pair fails with that errno
  *   FAKEVERBS_MAX_MESSAGE=N   the port's largest message
  *   FAKEVERBS_NO_COPY=1       bytes stay where they are: only the work is counted
  *
@@ -185,6 +192,7 @@ struct ibv_device **ibv_get_device_list(int *n)
 	}
 	struct ibv_device **l = calloc(2, sizeof *l);
 	*n = (int)number("FAKEVERBS_DEVICES", 1);
+	device.node_type = (enum ibv_node_type)number("FAKEVERBS_NODE_TYPE", IBV_NODE_CA);
 	if (*n)
 		l[0] = &device;
 	return l;
@@ -194,6 +202,8 @@ __be64 ibv_get_device_guid(struct ibv_device *d) { (void)d; return 1; }
 
 struct ibv_context *ibv_open_device(struct ibv_device *d)
 {
+	if ((errno = (int)number("FAKEVERBS_FAIL_OPEN", 0)))
+		return NULL;
 	struct ibv_context *c = calloc(1, sizeof *c); /* abi_compat is not set: there is no verbs_context behind it */
 	no_copy = (int)number("FAKEVERBS_NO_COPY", 0);
 	fail_at = (int)number("FAKEVERBS_FAIL_AT", -1);
@@ -227,7 +237,8 @@ int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_
 	struct ibv_port_attr *a = (void *)x;
 	(void)c;
 	(void)port;
-	a->state = IBV_PORT_ACTIVE;
+	a->state = (enum ibv_port_state)number("FAKEVERBS_STATE", IBV_PORT_ACTIVE);
+	a->link_layer = (uint8_t)number("FAKEVERBS_LINK", IBV_LINK_LAYER_UNSPECIFIED);
 	a->active_mtu = a->max_mtu = IBV_MTU_4096;
 	a->max_msg_sz = (uint32_t)number("FAKEVERBS_MAX_MESSAGE", 1 << 30);
 	a->gid_tbl_len = 1;
@@ -251,6 +262,8 @@ int ibv_dealloc_pd(struct ibv_pd *p) { free(p); return 0; }
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *p, void *a, size_t n, int access)
 {
 	static unsigned key = 100;
+	if (n > 1 << 15 && (errno = (int)number("FAKEVERBS_FAIL_MR", 0))) /* the loops' own notes are smaller */
+		return NULL;
 	struct ibv_mr *m = calloc(1, sizeof *m);
 	(void)access;
 	m->pd = p;
@@ -293,6 +306,8 @@ void ibv_ack_cq_events(struct ibv_cq *c, unsigned n) { (void)c; (void)n; }
 struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *a)
 {
 	uint32_t most = (uint32_t)number("FAKEVERBS_INLINE", 220);
+	if ((errno = (int)number("FAKEVERBS_FAIL_QP", 0)))
+		return NULL;
 	if (a->cap.max_inline_data > most) {
 		errno = EINVAL;
 		return NULL;
@@ -317,6 +332,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
 	struct queue *q = (struct queue *)qp;
 	if (a->qp_state <= IBV_QPS_RTS && (int)qp->state != before[a->qp_state])
 		return EINVAL;
+	if (a->qp_state == IBV_QPS_RTR && number("FAKEVERBS_FAIL_RTR", 0))
+		return (int)number("FAKEVERBS_FAIL_RTR", 0);
 	if (mask & IBV_QP_DEST_QPN)
 		q->peer = a->dest_qp_num;
 	qp->state = a->qp_state;
