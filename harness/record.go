@@ -57,7 +57,7 @@ func (t *track) record(m *measurement) *results.Cell {
 	if t.err != nil {
 		r.Status, r.Code = results.StatusFailed, string(fault.CodeOf(t.err))
 		r.Reason = strings.TrimSuffix(t.err.Error(), " ["+r.Code+"]") // the code has a field of its own
-		if fault.ClassOf(t.err).Waives() {
+		if fault.ClassOf(t.err).Waives() && !t.tooLarge {
 			r.Status = results.StatusWaived
 		}
 		if fault.ClassOf(t.err) == fault.Corrupt {

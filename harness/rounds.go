@@ -21,18 +21,19 @@ type measurement struct {
 
 // track is one transport's part in a measurement.
 type track struct {
-	link   *link
-	cell   *cell
-	index  int   // of the cell, for the seed
-	err    error // why there is no figure
-	ways   []way // one, or two for both directions at once
-	span   Span
-	done   bool
-	took   float64 // seconds of measured rounds
-	voids  int     // rounds that confirmed nothing and were taken back
-	cold   struct{ descriptors, firstUse float64 }
-	verify bool
-	warmed struct {
+	link     *link
+	cell     *cell
+	index    int   // of the cell, for the seed
+	err      error // why there is no figure
+	tooLarge bool  // it is this size alone that finds no room
+	ways     []way // one, or two for both directions at once
+	span     Span
+	done     bool
+	took     float64 // seconds of measured rounds
+	voids    int     // rounds that confirmed nothing and were taken back
+	cold     struct{ descriptors, firstUse float64 }
+	verify   bool
+	warmed   struct {
 		seconds    float64
 		operations int64
 	}
@@ -64,7 +65,7 @@ func newTrack(l *link, c *cell, index int) *track {
 		t.ways = []way{forward}
 	}
 	if c.shape.Bytes() > l.most {
-		t.err = l.mostErr
+		t.err, t.tooLarge = l.mostErr, true
 		return t
 	}
 	need := l.need()
@@ -96,7 +97,7 @@ func (t *track) work(w *way, initiate bool, round uint64) Work {
 
 // prepare fills both sides' memory for a round and builds their lists.
 func (t *track) prepare(ctx context.Context, round uint64) error {
-	return t.link.phase(ctx, "prepare the cell", func(ctx context.Context) error {
+	return t.link.phase(ctx, "prepare the cell", 2*t.cell.shape.Footprint()*uint64(len(t.ways)), func(ctx context.Context) error {
 		for i := range t.ways {
 			w := &t.ways[i]
 			a, err := w.initiator.Prepare(ctx, t.work(w, true, round))
@@ -136,7 +137,7 @@ func (t *track) round(ctx context.Context, warm, span Span) (err error) {
 		}
 	}()
 	for i := range t.ways {
-		if err := t.link.phase(ctx, "arm the target", func(ctx context.Context) error {
+		if err := t.link.phase(ctx, "arm the target", 0, func(ctx context.Context) error {
 			return t.ways[i].target.Arm(ctx, t.ways[i].endpoint, loops)
 		}); err != nil {
 			return err
@@ -152,7 +153,7 @@ func (t *track) round(ctx context.Context, warm, span Span) (err error) {
 		}
 		t.warmed.seconds += time.Since(start).Seconds()
 		for i := range t.ways {
-			if err := t.link.phase(ctx, "meet at the barrier", func(ctx context.Context) error {
+			if err := t.link.phase(ctx, "meet at the barrier", 0, func(ctx context.Context) error {
 				return t.ways[i].target.Barrier(ctx, t.ways[i].endpoint)
 			}); err != nil {
 				return err
@@ -305,7 +306,7 @@ func (t *track) forget() {
 
 // check verifies the memory of both sides.
 func (t *track) check(ctx context.Context) error {
-	return t.link.phase(ctx, "verify the payload", func(ctx context.Context) error {
+	return t.link.phase(ctx, "verify the payload", 2*t.cell.shape.Footprint()*uint64(len(t.ways)), func(ctx context.Context) error {
 		for i := range t.ways {
 			w := &t.ways[i]
 			if err := errors.Join(w.initiator.Verify(ctx, w.endpoint), w.target.Verify(ctx, w.endpoint)); err != nil {

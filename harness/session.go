@@ -73,9 +73,13 @@ type link struct {
 	mostErr error
 }
 
-// phase gives one step that is no loop its own limit, and names it when the limit passes.
-func (l *link) phase(ctx context.Context, what string, f func(context.Context) error) error {
-	limit := time.Duration(l.plan.PhaseTimeout * float64(time.Second))
+// slowestMemory is how slowly memory may be touched, filled or compared before a step that does so counts as stuck, in bytes a second: a tenth of
+// what a busy host does.
+const slowestMemory = 200e6
+
+// phase gives one step that is no loop its own limit, and names it when the limit passes. bytes is the memory that the step goes through.
+func (l *link) phase(ctx context.Context, what string, bytes uint64, f func(context.Context) error) error {
+	limit := time.Duration((l.plan.PhaseTimeout + float64(bytes)/slowestMemory) * float64(time.Second))
 	inner, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := f(inner)
@@ -136,7 +140,7 @@ func (l *link) openOnce(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := l.phase(ctx, "open "+l.name+" here", func(ctx context.Context) error {
+	if err := l.phase(ctx, "open "+l.name+" here", r.Memory.Bytes, func(ctx context.Context) error {
 		l.local, err = s.Local.Open(ctx, r)
 		return err
 	}); err != nil {
@@ -161,7 +165,7 @@ func (l *link) openOnce(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := l.phase(ctx, "open "+l.name+" on the peer", func(ctx context.Context) error {
+	if err := l.phase(ctx, "open "+l.name+" on the peer", r.Memory.Bytes, func(ctx context.Context) error {
 		l.remote, err = l.peer.Open(ctx, r)
 		return err
 	}); err != nil {
@@ -177,7 +181,7 @@ func (l *link) openOnce(ctx context.Context) (err error) {
 		err error
 	}
 	var mine, theirs side
-	if err := l.phase(ctx, "connect "+l.name, func(ctx context.Context) error {
+	if err := l.phase(ctx, "connect "+l.name, 0, func(ctx context.Context) error {
 		other := make(chan side, 1)
 		// The side that fails first ends the other's wait: neither sits out the whole limit for nothing.
 		ctx, cancel := context.WithCancel(ctx)
