@@ -81,6 +81,8 @@ func newSession(s *Server, p proof, conn net.Conn) *session {
 		n.local = a.Addr().Unmap()
 	}
 	n.conn = &sessionConn{conn, n}
+	n.mu.Lock() // watch runs on another goroutine
+	defer n.mu.Unlock()
 	n.timer = time.AfterFunc(n.quiet, n.watch)
 	return n
 }
