@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -320,4 +321,64 @@ func TestNamespaceDiskFull(t *testing.T) {
 	if kinds["header"] != 1 || kinds["cell"] < 1 {
 		t.Errorf("records %v", kinds)
 	}
+}
+
+// The second process of a run on one host is killed: the run says how it ended, and leaves none behind.
+func TestNamespaceSecondProcessKilled(t *testing.T) {
+	l := newLab(t)
+	args := append([]string{hopbench(t), "run", "--transport", "tcp", "--op", "write", "--metric", "bandwidth"}, long...)
+	c := l.start(t, l.client, nil, args...)
+	child := 0
+	until(t, patience, "it has a second process", func() bool {
+		child = childOf(c.cmd.Process.Pid)
+		return child != 0
+	})
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(child) + "/cmdline")
+	must(t, err)
+	if got := strings.ReplaceAll(strings.TrimSuffix(string(line), "\x00"), "\x00", " "); !strings.HasSuffix(got, "hopbench serve --child") {
+		t.Errorf("its command line is %q", got)
+	}
+	time.Sleep(time.Second)
+	must(t, syscall.Kill(child, syscall.SIGKILL))
+	if status := c.status(t); status != 1 {
+		t.Errorf("exit status %d", status)
+	}
+	said := c.stderr.String() + c.stdout.String()
+	if !strings.Contains(said, "tcp.reset") && !strings.Contains(said, "signal: killed") {
+		t.Errorf("the end of the second process is not told: %s", said)
+	}
+}
+
+// A parent that is killed takes its second process with it.
+func TestNamespaceParentKilled(t *testing.T) {
+	l := newLab(t)
+	args := append([]string{hopbench(t), "run", "--transport", "tcp", "--op", "write", "--metric", "bandwidth"}, long...)
+	c := l.start(t, l.client, nil, args...)
+	child := 0
+	until(t, patience, "it has a second process", func() bool {
+		child = childOf(c.cmd.Process.Pid)
+		return child != 0
+	})
+	time.Sleep(time.Second)
+	c.signal(t, syscall.SIGKILL)
+	until(t, patience, "the second process has ended", func() bool {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(child) + "/cmdline")
+		return err != nil || !strings.Contains(string(text), "--child")
+	})
+}
+
+// childOf is a child of a process, or 0.
+func childOf(pid int) int {
+	files, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			continue
+		}
+		if fields := strings.Fields(string(text)); len(fields) > 0 {
+			n, _ := strconv.Atoi(fields[0])
+			return n
+		}
+	}
+	return 0
 }
