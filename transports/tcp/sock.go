@@ -40,7 +40,8 @@ func recv(fd int, p []byte, flags int) (int, unix.Errno) {
 // readable waits until the socket's low-water mark is reached, an end or error is pending, or ms milliseconds have passed.
 func readable(fd, ms int) bool {
 	p := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
-	n, _, _ := unix.RawSyscall(unix.SYS_POLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(ms))
+	ts := unix.NsecToTimespec(int64(ms) * 1e6)
+	n, _, _ := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p)), 1, uintptr(unsafe.Pointer(&ts)), 0, 0, 0) // arm64 has no poll
 	return int(n) == 1
 }
 
