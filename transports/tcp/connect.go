@@ -193,6 +193,7 @@ func dialStreams(ctx context.Context, at string, nonce []byte, n int, local neti
 			fds = nil
 		}
 	}()
+	start := time.Now()
 	to, err := resolve(ctx, at, local)
 	if err != nil {
 		return nil, &fault.Error{Code: fault.TCPDataUnreachable, Op: "connect the data socket", Device: at, Err: err}
@@ -200,7 +201,7 @@ func dialStreams(ctx context.Context, at string, nonce []byte, n int, local neti
 	for stream := range n {
 		fd, err := dial(ctx, local, to, s)
 		if err != nil {
-			return fds, dialError(at, local, err)
+			return fds, dialError(at, local, start, err)
 		}
 		fds = append(fds, fd)
 		hello := append([]byte(greeting), nonce...)
@@ -208,10 +209,10 @@ func dialStreams(ctx context.Context, at string, nonce []byte, n int, local neti
 		hello = binary.LittleEndian.AppendUint32(hello, uint32(n))
 		var reply [len(accepted)]byte
 		if err := writeFull(ctx, fd, hello); err != nil {
-			return fds, dialError(at, local, err)
+			return fds, dialError(at, local, start, err)
 		}
 		if err := readFull(ctx, fd, reply[:]); err != nil {
-			return fds, dialError(at, local, fmt.Errorf("no answer to the greeting: %w", err))
+			return fds, dialError(at, local, start, fmt.Errorf("no answer to the greeting: %w", err))
 		}
 		switch string(reply[:]) {
 		case accepted:
@@ -224,7 +225,10 @@ func dialStreams(ctx context.Context, at string, nonce []byte, n int, local neti
 	return fds, nil
 }
 
-func dialError(at string, local netip.Addr, err error) error {
+func dialError(at string, local netip.Addr, start time.Time, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %.1f s: %w", time.Since(start).Seconds(), err)
+	}
 	e := &fault.Error{Code: fault.TCPDataUnreachable, Op: "connect the data socket", Device: at, Err: err}
 	if local.IsValid() {
 		e.Op += " from " + local.String()

@@ -69,7 +69,7 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	ctx := cmd.Context()
-	skipped := map[string]error{}
+	var skipped map[string]error
 	if plan.Transports, skipped, err = choose(ctx, env, choice, plan.Transports); err != nil {
 		return err
 	}

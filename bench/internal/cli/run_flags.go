@@ -376,6 +376,7 @@ func (f *runFlags) session(ctx context.Context, p harness.Plan) (*harness.Sessio
 	}
 	// A round is its time or one operation, and an operation may be as slow as the slowest link and the largest size make it.
 	loop := time.Duration(math.Ceil(max(p.Round, p.Warmup)*1e9)) + time.Minute
+	phase := time.Duration(p.PhaseTimeout * 1e9)
 	tool, _ := toolVersion()
 	var err error
 	if f.peer == "" {
@@ -387,7 +388,7 @@ func (f *runFlags) session(ctx context.Context, p harness.Plan) (*harness.Sessio
 		if !s.Bind.IsValid() {
 			s.RemoteBind = netip.MustParseAddr("127.0.0.1")
 		}
-		if s.Remote, err = control.StartLocal(ctx, f.env.Executable, control.DialOptions{ToolVersion: tool, Loop: loop}); err != nil {
+		if s.Remote, err = control.StartLocal(ctx, f.env.Executable, control.DialOptions{ToolVersion: tool, Loop: loop, Phase: phase}); err != nil {
 			done()
 			return nil, nil, err
 		}
@@ -398,7 +399,7 @@ func (f *runFlags) session(ctx context.Context, p harness.Plan) (*harness.Sessio
 		done()
 		return nil, nil, usagef("%v", err)
 	}
-	if s.Remote, err = control.Dial(ctx, f.peer, token, control.DialOptions{ToolVersion: tool, Loop: loop, Bind: s.Bind}); err != nil {
+	if s.Remote, err = control.Dial(ctx, f.peer, token, control.DialOptions{ToolVersion: tool, Loop: loop, Phase: phase, Bind: s.Bind}); err != nil {
 		done()
 		return nil, nil, err
 	}
