@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"hopbench/harness/control"
+	"hopbench/transports/transporttest/need"
 )
 
 // role names, in the environment of a process that a test started from its own executable, what it is to be.
@@ -89,10 +90,7 @@ func newLab(t *testing.T) *lab {
 	n := fmt.Sprintf("hb%d-%d", os.Getpid(), labs.Add(1))
 	l := &lab{client: n + "c", server: n + "s", token: control.NewToken().Text(), dir: t.TempDir()}
 	if err := l.build(t); err != nil {
-		if os.Getenv("HOPBENCH_REQUIRE_NAMESPACES") != "" {
-			t.Fatalf("HOPBENCH_REQUIRE_NAMESPACES is set and network namespaces cannot be made: %v", err)
-		}
-		t.Skipf("network namespaces cannot be made: %v", err)
+		need.Missing(t, "namespaces", "%v", err)
 	}
 	hopbench(t)
 	return l
