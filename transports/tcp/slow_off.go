@@ -2,5 +2,7 @@
 
 package tcp
 
-// drag does nothing in a product build; slow_on.go is a test build's.
+// dragger does nothing in a product build; slow_on.go is a test build's.
+type dragger struct{}
+
 func (*limits) drag() {}

@@ -39,7 +39,7 @@ type limits struct {
 	deadline int64
 	rate     float64 // bytes a second
 	start    int64
-	dragged  int64 // see drag
+	dragger
 }
 
 func newLimits(l *transports.Loop, st *transports.Stamps) limits {

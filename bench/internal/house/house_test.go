@@ -1,7 +1,6 @@
 package house
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -89,7 +88,7 @@ func TestPatterns(t *testing.T) {
 		{"transports/*", "transports/tcp", true}, {"transports/*", "transports", false}, {"transports/*", "transports/internal/cuda", false},
 	} {
 		if got := matches(k.pattern, k.path); got != k.want {
-			t.Error(fmt.Sprintf("%q fits %q: %v", k.path, k.pattern, got))
+			t.Errorf("%q fits %q: %v", k.path, k.pattern, got)
 		}
 	}
 }
