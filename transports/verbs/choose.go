@@ -273,10 +273,16 @@ func (c *chosen) address(d driver, v values) error {
 		index := g.Index
 		rest.GIDs = slices.DeleteFunc(slices.Clone(rest.GIDs), func(o topo.GID) bool { return o.Index == index })
 	}
-	if bind := v.o.Bind; bind.IsValid() && !bind.IsUnspecified() && d.link == ibverbs.LinkEthernet {
-		c.gids = slices.DeleteFunc(c.gids, func(s slot) bool { return s.addr() != bind.Unmap() })
-		if len(c.gids) == 0 {
-			return fault.New(fault.RDMANoGID, "use the address "+bind.String(), at, "no GID of the port holds it")
+	// The address of the data path comes from the control channel where nobody gave one, so it is a preference: a GID that holds
+	// it comes first. A demand is made with --device and --gid-index.
+	if bind := v.o.Bind; bind.IsValid() && !bind.IsUnspecified() && !bind.IsLoopback() && d.link == ibverbs.LinkEthernet {
+		holds := slices.IndexFunc(c.gids, func(s slot) bool { return s.addr() == bind.Unmap() })
+		if holds > 0 {
+			first := c.gids[holds]
+			first.why += ", holds the address " + bind.String()
+			c.gids = slices.Insert(slices.Delete(c.gids, holds, holds+1), 0, first)
+		} else if holds < 0 {
+			c.why = append(c.why, "no GID of the port holds the address "+bind.String())
 		}
 	}
 	if len(c.gids) == 0 {
