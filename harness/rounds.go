@@ -208,17 +208,20 @@ func (t *track) first(ctx context.Context) error {
 		t.cold.firstUse = w.rounds[0].Stamps[0]
 	}
 	t.link.fresh = false
+	moved := false
 	if w := t.ways[0]; len(w.rounds) > 0 {
 		// A peer that was reached by an address may be this host all the same, in another network namespace: the threads then share the CPUs.
-		t.link.sameHost = w.rounds[0].Usage.HostID == w.served[0].Usage.HostID
+		same := w.rounds[0].Usage.HostID == w.served[0].Usage.HostID
+		moved, t.link.sameHost = same != t.link.sameHost, same
 	}
 	if err := t.check(ctx); err != nil {
 		return err
 	}
 	t.forget()
-	// The timed rounds start from another pattern, so that what they leave is theirs.
-	if err := t.prepare(ctx, 2); err != nil {
-		return err
+	if moved { // the trial shall run on the CPUs that the rounds will run on
+		if err := t.prepare(ctx, 1); err != nil {
+			return err
+		}
 	}
 	trial := Span{Seconds: max(p.Warmup, 0.005), StampEvery: 1, Stamps: 4096}
 	if t.cell.concurrency > 1 || p.Iterations > 0 {
@@ -241,6 +244,10 @@ func (t *track) first(ctx context.Context) error {
 	t.forget()
 	if o.Operations == 0 || o.Seconds <= 0 {
 		return fault.New(fault.LoopStalled, "try the cell", t.link.name, "no operation was confirmed")
+	}
+	// The timed rounds start from another pattern, so that what they leave is theirs.
+	if err := t.prepare(ctx, 2); err != nil {
+		return err
 	}
 	perStream := o.Seconds / (float64(o.Operations) / float64(t.cell.streams))
 	t.span = t.spanFor(perStream)

@@ -114,7 +114,6 @@ Start with
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Version:       version(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()
@@ -129,7 +128,15 @@ Start with
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	root.SetVersionTemplate("{{.Version}}\n")
+	show := root.Flags().BoolP("version", "v", false, "version, commit, and the back ends of this build")
+	run := root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *show {
+			_, err := fmt.Fprintln(env.Stdout, version(env.Drivers))
+			return err
+		}
+		return run(cmd, args)
+	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if name, ok := unknownFlag(err); ok {
 			var names []string
@@ -223,15 +230,24 @@ func toolVersion() (tool, commit string) {
 }
 
 // version is what --version prints: version, commit, and the back ends of this build.
-func version() string {
+func version(drivers []transports.Driver) string {
 	tool, commit := toolVersion()
 	if commit == "" {
 		commit = "unknown commit"
 	}
-	return fmt.Sprintf("hopbench %s (%s, %s %s/%s)\nback ends: %s", tool, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(backends(), ", "))
+	return fmt.Sprintf("hopbench %s (%s, %s %s/%s)\nback ends: %s", tool, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(backends(drivers), ", "))
 }
 
-// backends says which foreign libraries this build can open.
-func backends() []string {
-	return []string{"tcp", "loopback"}
+// backends are the transports of this build; those whose foreign library it was built without say so.
+func backends(drivers []transports.Driver) []string {
+	var names []string
+	for _, d := range drivers {
+		name := d.Name()
+		switch fault.CodeOf(d.Probe(context.Background())) {
+		case fault.VerbsBuiltWithout, fault.CUDABuiltWithout:
+			name += " (not in this build)"
+		}
+		names = append(names, name)
+	}
+	return names
 }
