@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"hopbench/plots"
+	"hopbench/results"
+	"hopbench/results/compare"
+)
+
+// A plotKind is a kind of figure that is drawn from result files.
+type plotKind struct {
+	name, about string
+	draw        func([]results.Run, plots.Options) (*plots.Figure, error)
+}
+
+// plotKinds are the figures of result files, in the order in which a folder gets them.
+var plotKinds = []plotKind{
+	{"bandwidth", "bandwidth against size, with its interval and the physical limits", plots.Bandwidth},
+	{"latency", "median and p99 latency against size", plots.Latency},
+}
+
+type plotFlags struct {
+	kind, out, title string
+	formats          []string
+	cells            []string
+	dark, force      bool
+	width            float64
+}
+
+func newPlot(env *Env) *cobra.Command {
+	var o plotFlags
+	var kinds, formats []string
+	var about strings.Builder
+	for _, k := range plotKinds {
+		kinds = append(kinds, k.name)
+		fmt.Fprintf(&about, "\n  %-12s %s", k.name, k.about)
+	}
+	for _, f := range plots.Formats() {
+		formats = append(formats, string(f))
+	}
+	cmd := &cobra.Command{
+		Use:   "plot FILE... (--out FIGURE | --out DIR)",
+		Short: "Draw figures from result files: SVG, PNG, PDF",
+		Long: `Draws figures of result files. --out with a name that ends in .svg, .png or .pdf draws one figure;
+with a folder every figure that the files have values for, in each of --format.
+
+Rows of different definitions are never on one pair of axes. Each figure says beneath what its
+numbers mean, where, when and by what they were measured, and what has no value and why. A figure's
+markers are hollow where a software device or an emulated machine was measured.
+
+Kinds:` + about.String(),
+		Example: `  hopbench plot run.jsonl --out bandwidth.svg
+  hopbench plot run.jsonl --metric latency --out latency.png --dark
+  hopbench plot results/runs --out figures/ --format svg,pdf --cells 'tcp/write/*'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("%s: name a result file", cmd.CommandPath())
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := oneOf("--kind", o.kind, kinds); o.kind != "" && err != nil {
+				return err
+			}
+			for _, f := range o.formats {
+				if err := oneOf("--format", f, formats); err != nil {
+					return err
+				}
+			}
+			return o.run(env, args, cmd.Flags().Changed("format"))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kind, "kind", "", "which figure: "+strings.Join(kinds, ", ")+" (default bandwidth, or all for a folder)")
+	f.StringVar(&o.kind, "metric", "", "the same as --kind")
+	f.StringVarP(&o.out, "out", "o", "", "the figure's file, or a folder")
+	f.StringSliceVar(&o.formats, "format", []string{"svg"}, "formats for a folder: "+strings.Join(formats, ", "))
+	f.StringSliceVar(&o.cells, "cells", nil, "only the cells whose name matches a pattern, as in compare")
+	f.BoolVar(&o.dark, "dark", false, "light on dark")
+	f.StringVar(&o.title, "title", "", "another title")
+	f.Float64Var(&o.width, "width", 17, "width of a figure in centimetres")
+	f.BoolVar(&o.force, "force", false, "replace files that exist")
+	// The only error is a flag that is not defined.
+	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("metric", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (o *plotFlags) run(env *Env, args []string, formatAsked bool) error {
+	if o.out == "" {
+		return usagef("plot: --out names a figure's file (.svg, .png, .pdf) or a folder")
+	}
+	if !(o.width >= 8 && o.width <= 100) {
+		return usagef("--width %v: between 8 and 100 centimetres", o.width)
+	}
+	folder := filepath.Ext(o.out) == "" || strings.HasSuffix(o.out, "/")
+	if info, err := os.Stat(o.out); err == nil && info.IsDir() {
+		folder = true
+	}
+	var format plots.Format
+	if !folder {
+		var err error
+		if format, err = plots.FormatOf(o.out); err != nil {
+			return usagef("--out %w", err)
+		}
+		if formatAsked {
+			return usagef("--format is for a folder; %s has its format in its name", o.out)
+		}
+		if err := free(o.out, o.force); err != nil {
+			return err
+		}
+	}
+	runs, err := readRuns(env, args)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	for _, r := range runs {
+		for _, w := range r.Warnings {
+			fmt.Fprintf(env.Stderr, "hopbench: %s\n", w)
+		}
+	}
+	if runs, err = only(runs, o.cells); err != nil {
+		return err
+	}
+	options := plots.Options{Dark: o.dark, Title: o.title, Width: o.width}
+	if folder {
+		return o.all(env, runs, options)
+	}
+	kind := plotKinds[0]
+	for _, k := range plotKinds {
+		if k.name == o.kind {
+			kind = k
+		}
+	}
+	f, err := kind.draw(runs, options)
+	if err != nil {
+		return usagef("plot: %w", err)
+	}
+	return save(env, f, o.out, format, o.force)
+}
+
+// all draws every kind that the runs have values for into the folder.
+func (o *plotFlags) all(env *Env, runs []results.Run, options plots.Options) error {
+	type sheet struct {
+		figure *plots.Figure
+		name   string
+		format plots.Format
+	}
+	var sheets []sheet
+	var empty []error
+	for _, k := range plotKinds {
+		if o.kind != "" && o.kind != k.name {
+			continue
+		}
+		f, err := k.draw(runs, options)
+		if errors.Is(err, plots.ErrEmpty) {
+			empty = append(empty, err)
+			continue
+		}
+		if err != nil {
+			return usagef("plot: %w", err)
+		}
+		for _, format := range o.formats {
+			name := filepath.Join(o.out, k.name+"."+format)
+			if err := free(name, o.force); err != nil {
+				return err
+			}
+			sheets = append(sheets, sheet{f, name, plots.Format(format)})
+		}
+	}
+	if len(sheets) == 0 {
+		return usagef("plot: %w", errors.Join(empty...))
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return usagef("--out: %w", err)
+	}
+	for _, s := range sheets {
+		if err := save(env, s.figure, s.name, s.format, o.force); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// only keeps the cells whose name matches one of the patterns; none keeps all.
+func only(runs []results.Run, patterns []string) ([]results.Run, error) {
+	if len(patterns) == 0 {
+		return runs, nil
+	}
+	var out []results.Run
+	kept := 0
+	for _, r := range runs {
+		var cells []results.Cell
+		for _, c := range r.Cells {
+			for _, p := range patterns {
+				if compare.Match(p, compare.CellName(c.Identity())) {
+					cells = append(cells, c)
+					break
+				}
+			}
+		}
+		kept += len(cells)
+		r.Cells = cells
+		out = append(out, r)
+	}
+	if kept == 0 {
+		return nil, usagef("--cells %s: no cell's name matches; `hopbench compare` shows the names", strings.Join(patterns, ","))
+	}
+	return out, nil
+}
+
+// free is a usage error where the file exists and may not be replaced.
+func free(name string, force bool) error {
+	if _, err := os.Stat(name); err == nil && !force {
+		return usagef("--out %s: it exists; --force replaces it", name)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return usagef("--out: %w", err)
+	}
+	return nil
+}
+
+// save draws the whole figure before it touches the file.
+func save(env *Env, f *plots.Figure, name string, format plots.Format, force bool) error {
+	var b bytes.Buffer
+	if err := f.Write(&b, format); err != nil {
+		return fmt.Errorf("plot: %s: %w", name, err)
+	}
+	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if force {
+		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	file, err := os.OpenFile(name, flags, 0o644)
+	if err != nil {
+		return usagef("--out: %w", err)
+	}
+	if _, err := file.Write(b.Bytes()); err != nil {
+		file.Close()
+		return fmt.Errorf("plot: %s: %w", name, err)
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("plot: %s: %w", name, err)
+	}
+	fmt.Fprintln(env.Stdout, name)
+	return nil
+}

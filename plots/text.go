@@ -1,0 +1,167 @@
+package plots
+
+import (
+	"fmt"
+	"image/color"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/font/liberation"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// placed is a text as it was drawn.
+type placed struct {
+	text string
+	kind string // what it is: title, tick, label …
+	box  vg.Rectangle
+}
+
+// pen draws one figure on one canvas, and remembers where each text went.
+type pen struct {
+	draw.Canvas
+	theme *theme
+	ascii bool // the back end draws nothing else
+	texts []placed
+}
+
+// Alignments of a text to its point.
+const (
+	left, centre, right  = 0.0, -0.5, -1.0
+	above, middle, below = 0.0, -0.5, -1.0 // the text's lower edge, middle or upper edge is at the point
+)
+
+// fonts are embedded in the program: no figure needs a font of the machine.
+var fonts = font.NewCache(liberation.Collection())
+
+func style(f font.Font) text.Style {
+	return text.Style{Font: f, Handler: text.Plain{Fonts: fonts}}
+}
+
+// widthOf measures a line of text.
+func widthOf(f font.Font, s string) vg.Length { return style(f).Width(s) }
+
+// write draws one line of text.
+func (p *pen) write(kind, s string, f font.Font, c color.Color, at vg.Point, x, y float64) {
+	if s == "" {
+		return
+	}
+	if p.ascii {
+		s = ascii(s)
+	}
+	st := style(f)
+	st.Color, st.XAlign, st.YAlign = c, draw.XLeft, draw.YBottom
+	w, h := st.Width(s), f.Size
+	min := vg.Point{X: at.X + w*vg.Length(x), Y: at.Y + h*vg.Length(y)}
+	// A line's box is its size high, the descent at its foot.
+	base := vg.Point{X: min.X, Y: min.Y + h*0.22}
+	p.Canvas.SetColor(c)
+	p.Canvas.FillString(fonts.Lookup(f, f.Size), base, s)
+	p.texts = append(p.texts, placed{s, kind, vg.Rectangle{Min: min, Max: vg.Point{X: min.X + w, Y: min.Y + h}}})
+}
+
+// lines draws lines of text downwards from the upper edge at y, and returns the lower edge.
+func (p *pen) lines(kind string, lines []string, f font.Font, c color.Color, x, y vg.Length) vg.Length {
+	for _, line := range lines {
+		p.write(kind, line, f, c, vg.Point{X: x, Y: y}, left, below)
+		y -= f.Size * lineSpacing
+	}
+	return y
+}
+
+// wrap breaks text at spaces into lines no wider than w. A word that is wider by itself is cut.
+func wrap(f font.Font, s string, w vg.Length) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(s) {
+		joined := word
+		if line != "" {
+			joined = line + " " + word
+		}
+		if widthOf(f, joined) <= w {
+			line = joined
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for line = word; widthOf(f, line) > w; {
+			n := fitting(f, line, w)
+			if n == len(line) {
+				break
+			}
+			lines = append(lines, line[:n])
+			line = line[n:]
+		}
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// fitting is the number of bytes of the longest beginning of s that is no wider than w, one rune at least.
+func fitting(f font.Font, s string, w vg.Length) int {
+	n := 0
+	for i, r := range s {
+		end := i + utf8.RuneLen(r)
+		if r == utf8.RuneError {
+			end = i + 1
+		}
+		if n > 0 && widthOf(f, s[:end]) > w {
+			break
+		}
+		n = end
+	}
+	return n
+}
+
+// short cuts text to n lines of width w, and ends it in dots where something is lost.
+func short(f font.Font, s string, w vg.Length, n int) []string {
+	lines := wrap(f, s, w)
+	if len(lines) <= n {
+		return lines
+	}
+	lines = lines[:n]
+	last := lines[n-1]
+	for last != "" && widthOf(f, last+"...") > w {
+		_, size := utf8.DecodeLastRuneInString(last)
+		last = last[:len(last)-size]
+	}
+	lines[n-1] = last + "..."
+	return lines
+}
+
+// clean makes text from a file fit to be drawn: one line, no control characters.
+func clean(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n' || r == '\r' || r == '\t' || r == utf8.RuneError:
+			b.WriteByte(' ')
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// ascii replaces what a PDF's standard encoding cannot carry.
+func ascii(s string) string {
+	s = asciiWords.Replace(s)
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r > 0x7e {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+var asciiWords = strings.NewReplacer("µ", "u", "μ", "u", "·", "-", "–", "-", "—", "-", "→", "->", "←", "<-", "↔", "<->", "×", "x",
+	"±", "+/-", "≤", "<=", "≥", ">=", "…", "...", "“", `"`, "”", `"`, "’", "'", "‘", "'")
