@@ -3,6 +3,7 @@ package plots
 import (
 	"errors"
 	"image/color"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -20,6 +21,8 @@ type Options struct {
 	Title string // in place of the figure's own
 	// Width is the width of the figure in centimetres; 0 is 17, the type area of an A4 page.
 	Width float64
+	// Notes are put at the end of the caption, a paragraph each.
+	Notes []string
 }
 
 const (
@@ -32,10 +35,11 @@ const (
 type Figure struct {
 	Title    string
 	Subtitle string
-	Caption  []string // paragraphs; what a reader of the figure alone needs to know
+	Caption  []string // paragraphs: what a reader of the figure alone needs to know
 
 	width  vg.Length
 	theme  *theme
+	notes  []string
 	panels []panel
 }
 
@@ -86,7 +90,11 @@ func newFigure(o Options, title, subtitle string) *Figure {
 	if o.Title != "" {
 		title = clean(o.Title)
 	}
-	return &Figure{Title: title, Subtitle: subtitle, width: vg.Length(w) * vg.Centimeter, theme: themeOf(o.Dark)}
+	var notes []string
+	for _, n := range o.Notes {
+		notes = append(notes, clean(n))
+	}
+	return &Figure{notes: notes, Title: title, Subtitle: subtitle, width: vg.Length(w) * vg.Centimeter, theme: themeOf(o.Dark)}
 }
 
 // page is where the parts of a figure stand.
@@ -97,12 +105,15 @@ type page struct {
 	total                    vg.Length
 }
 
-const panelGap = vg.Length(12)
+const (
+	panelGap   = vg.Length(12)
+	captionGap = vg.Length(8)
+)
 
 func (f *Figure) layout() page {
 	inner := f.width - 2*margin
 	g := page{title: wrap(face(titleSize, true), f.Title, inner), subtitle: wrap(face(labelSize, false), f.Subtitle, inner)}
-	for _, paragraph := range f.Caption {
+	for _, paragraph := range slices.Concat(f.Caption, f.notes) {
 		g.caption = append(g.caption, wrap(face(smallSize, false), paragraph, inner)...)
 	}
 	g.total = 2*margin + vg.Length(len(g.title))*titleSize*lineSpacing + vg.Length(len(g.subtitle))*labelSize*lineSpacing +
@@ -111,6 +122,7 @@ func (f *Figure) layout() page {
 		l, r := p.gutters(inner)
 		g.left, g.right = max(g.left, l), max(g.right, r)
 	}
+	g.total += captionGap
 	for _, p := range f.panels {
 		h := p.height(inner, g.left, g.right)
 		g.heights = append(g.heights, h)
@@ -131,7 +143,7 @@ func (f *Figure) draw(c vg.Canvas, g page, plain bool) *pen {
 		panel.draw(p, vg.Rectangle{Min: vg.Point{X: margin, Y: y - g.heights[i]}, Max: vg.Point{X: f.width - margin, Y: y}}, g.left, g.right)
 		y -= g.heights[i]
 	}
-	p.lines("caption", g.caption, face(smallSize, false), f.theme.muted, margin, y)
+	p.lines("caption", g.caption, face(smallSize, false), f.theme.muted, margin, y-captionGap)
 	return p
 }
 

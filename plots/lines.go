@@ -25,6 +25,7 @@ type line struct {
 	points []Point
 	plain  bool // thin, without markers, band or label: an aside of another line
 	steps  bool // a staircase
+	edges  [][]vg.Point
 }
 
 // limit is a horizontal line at a bound.
@@ -126,6 +127,12 @@ func (c *chart) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length) 
 		c.band(p, &c.lines[i], at)
 	}
 	for i := range c.lines {
+		for _, edge := range c.lines[i].edges {
+			p.StrokeLines(draw.LineStyle{Color: blend(c.lines[i].look.colour, t.page, 0.4), Width: 0.4}, edge)
+		}
+		c.lines[i].edges = nil
+	}
+	for i := range c.lines {
 		c.stroke(p, &c.lines[i], at)
 	}
 	c.name(p, data, r.Max.X-r.Min.X, at)
@@ -214,6 +221,8 @@ func (c *chart) band(p *pen, l *line, at func(x, y float64) vg.Point) {
 				outline = append(outline, edge(points[k], *points[k].Low))
 			}
 			p.FillPolygon(blend(l.look.colour, p.theme.page, 0.2), outline)
+			// Its edge still shows where another band lies over it.
+			l.edges = append(l.edges, append(outline, outline[0]))
 		}
 		i = max(j, i+1)
 	}

@@ -18,10 +18,14 @@ type tick struct {
 type scale struct {
 	min, max float64
 	log      bool
+	curve    func(float64) float64 // in place of a straight or a logarithmic axis
 	ticks    []tick
 }
 
 func (s scale) part(v float64) float64 {
+	if s.curve != nil {
+		return (s.curve(v) - s.curve(s.min)) / (s.curve(s.max) - s.curve(s.min))
+	}
 	if s.log {
 		return math.Log(v/s.min) / math.Log(s.max/s.min)
 	}
@@ -64,15 +68,9 @@ func byteScale(values []float64, most int) scale {
 	for (last-first)/step+1 > max(most, 2) {
 		step *= 2
 	}
-	if step > 4 { // 1, 2, 4, then 5 and 10: those keep to whole units
-		step = 5
-		for (last-first)/step+1 > max(most, 2) {
-			step += 5
-		}
-	}
 	for e := first; e <= last; e++ {
 		t := tick{at: math.Exp2(float64(e))}
-		if ((e%step)+step)%step == 0 {
+		if (e-first)%step == 0 {
 			t.label = bytesLabel(t.at)
 		}
 		s.ticks = append(s.ticks, t)
@@ -152,12 +150,13 @@ func roundUp(v float64) float64 {
 	return 10 * d
 }
 
-// linearScale is an axis from 0, or from a little below the least value where from is false, with ticks at round numbers.
+// linearScale is an axis that holds the values, and 0 where zero is set, with ticks at round numbers.
 func linearScale(values []float64, zero bool, most int, label func(float64) string) scale {
 	lo, hi, ok := span(values, false)
 	if !ok {
 		lo, hi = 0, 1
 	}
+	lo, hi = math.Max(lo, -1e300), math.Min(hi, 1e300)
 	if zero {
 		lo, hi = math.Min(lo, 0), math.Max(hi, 0)
 	}

@@ -26,6 +26,8 @@ type plotKind struct {
 var plotKinds = []plotKind{
 	{"bandwidth", "bandwidth against size, with its interval and the physical limits", plots.Bandwidth},
 	{"latency", "median and p99 latency against size", plots.Latency},
+	{"cpu", "CPU seconds per GB against size", plots.CPU},
+	{"distribution", "empirical distribution of latency, with its tail", plots.Distribution},
 }
 
 type plotFlags struct {
