@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"hopbench/results"
 	"hopbench/results/stat"
@@ -68,7 +70,7 @@ func Distribution(runs []results.Run, o Options) (*Figure, error) {
 	bad, lost := 0, 0
 	var charts []*chart
 	for _, k := range keys {
-		c := &chart{title: k.family.title("Latency") + ", " + unit.Bytes(k.size), xName: "latency (seconds)", yName: "part of the operations"}
+		c := &chart{title: k.family.title("Latency") + ", " + unit.Bytes(k.size), xName: "latency (seconds)", yName: "part of the operations", body: 104}
 		for _, r := range rows {
 			if r.family != k.family {
 				continue
@@ -167,10 +169,19 @@ func nineScale(n int) scale {
 	return s
 }
 
+// percent prints a part with as many digits as its nines need.
 func percent(q float64) string {
-	digits := 2
-	if q > 0.99 {
-		digits = int(math.Ceil(nines(q)-1e-9)) + 1
+	digits := 1
+	if q > 0.9 && q < 1 {
+		digits = max(1, int(math.Ceil(nines(q)-1e-9))-1)
 	}
-	return plain(math.Round(q*pow10(float64(digits+2)))/pow10(float64(digits))) + " %"
+	text := strconv.FormatFloat(q*100, 'f', digits, 64)
+	return strings.TrimSuffix(trimZeros(text), ".") + " %"
+}
+
+func trimZeros(text string) string {
+	if strings.Contains(text, ".") {
+		return strings.TrimRight(text, "0")
+	}
+	return text
 }

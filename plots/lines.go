@@ -15,6 +15,7 @@ type chart struct {
 	x, y         scale
 	lines        []line
 	limits       []limit
+	marks        []float64 // dashed verticals
 	body         vg.Length // height of the data's area, unless the labels need more; 0 is the default
 }
 
@@ -122,6 +123,11 @@ func (c *chart) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length) 
 	for _, l := range c.limits {
 		y := at(c.x.min, l.y).Y
 		p.rule(t.muted, 0.9, vg.Point{X: data.Min.X, Y: y}, vg.Point{X: data.Max.X, Y: y}, 5, 2.5, 1, 2.5)
+	}
+	for _, x := range c.marks {
+		if c.x.shows(x) {
+			p.rule(t.muted, 0.7, at(x, c.y.min), at(x, c.y.max), 4, 3)
+		}
 	}
 	for i := range c.lines {
 		c.band(p, &c.lines[i], at)

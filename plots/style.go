@@ -125,3 +125,12 @@ var (
 	dashed = []vg.Length{5, 3}
 	dotted = []vg.Length{1.2, 2.4}
 )
+
+// part is the colour of a part of a bar; neighbours differ in lightness as well as in hue.
+func (t *theme) part(i int) color.NRGBA {
+	c := t.palette[i%len(t.palette)]
+	if i%2 == 1 {
+		return blend(c, t.page, 0.55)
+	}
+	return c
+}

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"strings"
+	"sync"
+	"time"
 
-	"gonum.org/v1/plot/vg"
+	"codeberg.org/go-pdf/fpdf"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
@@ -66,13 +67,12 @@ func (f *Figure) Write(w io.Writer, format Format) error {
 			return fmt.Errorf("png: %w", err)
 		}
 	case PDF:
+		steadyPDF()
 		c := vgpdf.New(f.width, g.total)
 		f.draw(c, g, true)
 		if _, err := c.WriteTo(&out); err != nil {
 			return fmt.Errorf("pdf: %w", err)
 		}
-		// The date of drawing is no part of the figure.
-		out = *bytes.NewBuffer(pdfDate.ReplaceAll(out.Bytes(), []byte("(D:20000101000000")))
 	default:
 		return fmt.Errorf("format %q: there are svg, png, pdf", format)
 	}
@@ -80,7 +80,13 @@ func (f *Figure) Write(w io.Writer, format Format) error {
 	return err
 }
 
-var pdfDate = regexp.MustCompile(`\(D:\d{14}`)
+// steadyPDF makes the back end's library write its catalogues in order and without the time of drawing, which is no part of a figure.
+var steadyPDF = sync.OnceFunc(func() {
+	never := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	fpdf.SetDefaultCatalogSort(true)
+	fpdf.SetDefaultCreationDate(never)
+	fpdf.SetDefaultModificationDate(never)
+})
 
 // writeSVG makes the back end's file fit for pages: it scales with its frame, names fall-back fonts, and says what it is to
 // those who cannot see it.
@@ -108,6 +114,3 @@ func (f *Figure) writeSVG(w io.Writer, b []byte) error {
 	_, err := w.Write(head.Bytes())
 	return err
 }
-
-// size is the figure's width and height in points.
-func (f *Figure) size() (w, h vg.Length) { return f.width, f.layout().total }

@@ -16,18 +16,26 @@ import (
 	"hopbench/results/compare"
 )
 
-// A plotKind is a kind of figure that is drawn from result files.
+// A plotKind is a kind of figure: drawn from result files, or by read from what its arguments name.
 type plotKind struct {
 	name, about string
 	draw        func([]results.Run, plots.Options) (*plots.Figure, error)
+	read        func(env *Env, args []string, dash int, o plots.Options) (*plots.Figure, error)
 }
 
-// plotKinds are the figures of result files, in the order in which a folder gets them.
+// plotKinds are the figures, in the order in which a folder gets those of result files.
 var plotKinds = []plotKind{
-	{"bandwidth", "bandwidth against size, with its interval and the physical limits", plots.Bandwidth},
-	{"latency", "median and p99 latency against size", plots.Latency},
-	{"cpu", "CPU seconds per GB against size", plots.CPU},
-	{"distribution", "empirical distribution of latency, with its tail", plots.Distribution},
+	{name: "bandwidth", about: "bandwidth against size, with its interval and the physical limits", draw: plots.Bandwidth},
+	{name: "latency", about: "median and p99 latency against size", draw: plots.Latency},
+	{name: "cpu", about: "CPU seconds per GB against size", draw: plots.CPU},
+	{name: "distribution", about: "empirical distribution of latency, with its tail", draw: plots.Distribution},
+	{name: "phases", about: "phases of staged transfers", draw: plots.Phases},
+	{name: "heat", about: "bandwidth of pairs of hosts, and over rails", draw: plots.Heat},
+	{name: "ratio", about: "two sets of result files compared: OLD NEW, or OLD... -- NEW...", read: plotRatio},
+	{name: "ttft", about: "TTFT by parts, from the output of hopbench ttft --json", read: plotTTFT(plots.TTFT)},
+	{name: "ttft-length", about: "TTFT by prompt length, from ttft --against-isl --json (--find crossings marks where links cross)", read: plotTTFT(plots.TTFTByLength)},
+	{name: "ttft-load", about: "TTFT by load, from ttft --against-rate --json", read: plotTTFT(plots.TTFTByLoad)},
+	{name: "topology", about: "a host's GPUs and NICs, from the output of hopbench probe --json", read: plotTopology},
 }
 
 type plotFlags struct {
@@ -55,6 +63,8 @@ func newPlot(env *Env) *cobra.Command {
 		Long: `Draws figures of result files. --out with a name that ends in .svg, .png or .pdf draws one figure;
 with a folder every figure that the files have values for, in each of --format.
 
+--kind ratio, ttft, ttft-length, ttft-load and topology read what the list says.
+
 Rows of different definitions are never on one pair of axes. Each figure says beneath what its
 numbers mean, where, when and by what they were measured, and what has no value and why. A figure's
 markers are hollow where a software device or an emulated machine was measured.
@@ -62,7 +72,9 @@ markers are hollow where a software device or an emulated machine was measured.
 Kinds:` + about.String(),
 		Example: `  hopbench plot run.jsonl --out bandwidth.svg
   hopbench plot run.jsonl --metric latency --out latency.png --dark
-  hopbench plot results/runs --out figures/ --format svg,pdf --cells 'tcp/write/*'`,
+  hopbench plot results/runs --out figures/ --format svg,pdf --cells 'tcp/write/*'
+  hopbench plot --kind ratio base.jsonl head.jsonl --out ratio.pdf
+  hopbench ttft llama-3.1-8b --isl 8000 --reference --json | hopbench plot --kind ttft - --out ttft.svg`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("%s: name a result file", cmd.CommandPath())
@@ -81,7 +93,7 @@ Kinds:` + about.String(),
 					return err
 				}
 			}
-			return o.run(env, args, cmd.Flags().Changed("format"))
+			return o.run(env, args, cmd.ArgsLenAtDash(), cmd.Flags().Changed("format"))
 		},
 	}
 	f := cmd.Flags()
@@ -101,7 +113,7 @@ Kinds:` + about.String(),
 	return cmd
 }
 
-func (o *plotFlags) run(env *Env, args []string, formatAsked bool) error {
+func (o *plotFlags) run(env *Env, args []string, dash int, formatAsked bool) error {
 	if o.out == "" {
 		return usagef("plot: --out names a figure's file (.svg, .png, .pdf) or a folder")
 	}
@@ -125,6 +137,21 @@ func (o *plotFlags) run(env *Env, args []string, formatAsked bool) error {
 			return err
 		}
 	}
+	kind := plotKinds[0]
+	for _, k := range plotKinds {
+		if k.name == o.kind {
+			kind = k
+		}
+	}
+	tool, commit := toolVersion()
+	options := plots.Options{Dark: o.dark, Title: o.title, Width: o.width}
+	if kind.read != nil {
+		if len(o.cells) > 0 && kind.name != "ratio" {
+			return usagef("--cells chooses among cells of result files, and --kind %s has none", kind.name)
+		}
+		options.Notes = []string{strings.TrimSpace("hopbench " + tool + " " + commit[:min(len(commit), 12)])}
+		return o.other(env, kind, args, dash, format, options)
+	}
 	runs, err := readRuns(env, args)
 	if err != nil {
 		return usagef("%w", err)
@@ -137,21 +164,45 @@ func (o *plotFlags) run(env *Env, args []string, formatAsked bool) error {
 	if runs, err = only(runs, o.cells); err != nil {
 		return err
 	}
-	options := plots.Options{Dark: o.dark, Title: o.title, Width: o.width}
 	if folder {
 		return o.all(env, runs, options)
-	}
-	kind := plotKinds[0]
-	for _, k := range plotKinds {
-		if k.name == o.kind {
-			kind = k
-		}
 	}
 	f, err := kind.draw(runs, options)
 	if err != nil {
 		return usagef("plot: %w", err)
 	}
 	return save(env, f, o.out, format, o.force)
+}
+
+// other draws a kind that does not come from the cells of result files alone.
+func (o *plotFlags) other(env *Env, kind plotKind, args []string, dash int, format plots.Format, options plots.Options) error {
+	formats, names := []plots.Format{format}, []string{o.out}
+	if format == "" {
+		formats, names = nil, nil
+		for _, f := range o.formats {
+			formats, names = append(formats, plots.Format(f)), append(names, filepath.Join(o.out, kind.name+"."+f))
+		}
+	}
+	for _, name := range names {
+		if err := free(name, o.force); err != nil {
+			return err
+		}
+	}
+	f, err := kind.read(env, args, dash, options)
+	if err != nil {
+		return err
+	}
+	if format == "" {
+		if err := os.MkdirAll(o.out, 0o755); err != nil {
+			return usagef("--out: %w", err)
+		}
+	}
+	for i, name := range names {
+		if err := save(env, f, name, formats[i], o.force); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // all draws every kind that the runs have values for into the folder.
@@ -164,7 +215,7 @@ func (o *plotFlags) all(env *Env, runs []results.Run, options plots.Options) err
 	var sheets []sheet
 	var empty []error
 	for _, k := range plotKinds {
-		if o.kind != "" && o.kind != k.name {
+		if k.draw == nil || o.kind != "" && o.kind != k.name {
 			continue
 		}
 		f, err := k.draw(runs, options)

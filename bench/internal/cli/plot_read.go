@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"hopbench/bench/ttft/report"
+	"hopbench/plots"
+	"hopbench/results/compare"
+)
+
+// plotRatio compares two sets of result files as hopbench compare does by default.
+func plotRatio(_ *Env, args []string, dash int, o plots.Options) (*plots.Figure, error) {
+	oldPaths, newPaths, err := sides(args, dash)
+	if err != nil {
+		return nil, err
+	}
+	old, err := compare.Load(oldPaths...)
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	new, err := compare.Load(newPaths...)
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	r, err := compare.Compare(old, new, compare.Options{})
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	f, err := plots.Ratios(r, o)
+	if err != nil {
+		return nil, usagef("plot: %w", err)
+	}
+	return f, nil
+}
+
+// plotTTFT draws what hopbench ttft --json wrote.
+func plotTTFT(draw func(*report.Document, plots.Options) (*plots.Figure, error)) func(*Env, []string, int, plots.Options) (*plots.Figure, error) {
+	return func(env *Env, args []string, _ int, o plots.Options) (*plots.Figure, error) {
+		var doc report.Document
+		if err := readDocument(env, args, "projections", "hopbench ttft --json", &doc); err != nil {
+			return nil, err
+		}
+		f, err := draw(&doc, o)
+		if err != nil {
+			return nil, usagef("plot: %w", err)
+		}
+		return f, nil
+	}
+}
+
+// plotTopology draws the graph of what hopbench probe --json wrote.
+func plotTopology(env *Env, args []string, _ int, o plots.Options) (*plots.Figure, error) {
+	var doc struct {
+		Source string      `json:"source"`
+		Kernel string      `json:"kernel"`
+		Graph  plots.Graph `json:"graph"`
+	}
+	if err := readDocument(env, args, "graph", "hopbench probe --json", &doc); err != nil {
+		return nil, err
+	}
+	if doc.Kernel != "" {
+		o.Notes = append([]string{"Kernel " + doc.Kernel + "."}, o.Notes...)
+	}
+	f, err := plots.Topology(doc.Graph, o)
+	if err != nil {
+		return nil, usagef("plot: %w", err)
+	}
+	return f, nil
+}
+
+// mostJSON bounds a document that is read whole.
+const mostJSON = 64 << 20
+
+// readDocument reads the one JSON object that the arguments name, which must have the key that makes it what made says.
+func readDocument(env *Env, args []string, key, made string, into any) error {
+	if len(args) != 1 {
+		return usagef("plot: name one file with the output of %s, or - for standard input", made)
+	}
+	name, in := args[0], env.Stdin
+	if name == "-" {
+		name = "standard input"
+	} else {
+		file, err := os.Open(name)
+		if err != nil {
+			return usagef("%w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	b, err := io.ReadAll(io.LimitReader(in, mostJSON+1))
+	if err != nil {
+		return usagef("%s: %w", name, err)
+	}
+	if len(b) > mostJSON {
+		return usagef("%s: more than %d bytes", name, mostJSON)
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(b, &keys); err != nil {
+		return usagef("%s: not the output of %s: %w", name, made, err)
+	}
+	if _, ok := keys[key]; !ok {
+		return usagef("%s: not the output of %s: it has no key %q", name, made, key)
+	}
+	if err := json.Unmarshal(b, into); err != nil {
+		return usagef("%w", fmt.Errorf("%s: %w", name, err))
+	}
+	return nil
+}

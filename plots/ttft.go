@@ -1,0 +1,235 @@
+package plots
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"hopbench/bench/ttft/figure"
+	"hopbench/bench/ttft/report"
+	"hopbench/results"
+	"hopbench/results/unit"
+)
+
+// TTFT draws time to first token by its parts, a bar for each link: the requests around the median and, under a load, those
+// around p99. A document without any served projection is ErrEmpty.
+func TTFT(doc *report.Document, o Options) (*Figure, error) {
+	f := newFigure(o, "Time to first token by parts", about(doc))
+	s := &stacks{title: "TTFT of the requests around the median, and around p99 where there is a load", xName: "time (seconds)", xTitle: "time to first token",
+		parts: []string{"queue", "prefill", "transfer (exposed)", "orchestration", "first decode step"}, total: unit.Seconds}
+	var sums []float64
+	add := func(name string, p *report.Parts) {
+		if p == nil || len(s.bars) >= 40 {
+			return
+		}
+		b := bar{label: name, values: []float64{p.Queue, p.Prefill, p.Transfer, p.Orchestration, p.FirstDecode}}
+		s.bars, sums = append(s.bars, b), append(sums, b.sum())
+	}
+	for i := range doc.Projections {
+		p := &doc.Projections[i]
+		if p.Unserviceable != nil {
+			continue
+		}
+		name := linkName(p.Label, p.Provenance["transfer"], p.Hypothetical != "")
+		if p.PartsTail == nil {
+			add(name, p.PartsMedian)
+			continue
+		}
+		add(name+", median", p.PartsMedian)
+		add(name+", p99", p.PartsTail)
+	}
+	if len(s.bars) == 0 {
+		return nil, fmt.Errorf("time to first token: %w: no link has a projection", ErrEmpty)
+	}
+	s.x = linearScale(sums, true, 6, timeTick)
+	f.panels, f.Caption = []panel{s}, projected(doc)
+	return f, nil
+}
+
+// TTFTByLength draws TTFT of a request alone against the tokens of its prompt, and marks where links cross, as far as the
+// document has asked. Without such series it is ErrEmpty.
+func TTFTByLength(doc *report.Document, o Options) (*Figure, error) {
+	f := newFigure(o, "Time to first token by prompt length", about(doc))
+	c := seriesChart(doc.AgainstISL, f.theme, "TTFT of a request alone", "prompt (tokens)")
+	if len(c.lines) == 0 {
+		return nil, fmt.Errorf("time to first token by prompt length: %w; `hopbench ttft --against-isl FROM:TO --json` makes the series", ErrEmpty)
+	}
+	c.xTitle = "prompt tokens"
+	var xs []float64
+	for _, l := range c.lines {
+		for _, p := range l.points {
+			xs = append(xs, p.X)
+		}
+	}
+	c.x = countScale(xs)
+	caption := projected(doc)
+	var crossings []string
+	for _, a := range doc.Answers {
+		if a.Unit == "tokens" && a.Value != nil && *a.Value >= c.x.min && *a.Value <= c.x.max && strings.HasPrefix(a.Question, "prompt lengths where links cross") {
+			c.marks = append(c.marks, *a.Value)
+			crossings = append(crossings, clean(a.Label)+" "+clean(a.Text))
+		}
+	}
+	if len(crossings) > 0 {
+		caption = append([]string{"Dashed verticals, where links cross: " + strings.Join(first(crossings, 6), "; ") + "."}, caption...)
+	}
+	f.panels, f.Caption = []panel{c}, caption
+	return f, nil
+}
+
+// TTFTByLoad draws p50 and p99 of TTFT against the rate of requests; a series ends where the load can no longer be served.
+// Without such series it is ErrEmpty.
+func TTFTByLoad(doc *report.Document, o Options) (*Figure, error) {
+	f := newFigure(o, "Time to first token by load", about(doc))
+	c := seriesChart(doc.AgainstRate, f.theme, "TTFT, median (line) and p99 (dotted)", "rate (requests/s)")
+	if len(c.lines) == 0 {
+		return nil, fmt.Errorf("time to first token by load: %w; `hopbench ttft --against-rate 1,2,4 --json` makes the series", ErrEmpty)
+	}
+	c.xTitle = "requests a second"
+	caption := projected(doc)
+	var xs []float64
+	var ends []string
+	for _, s := range doc.AgainstRate {
+		for _, p := range s.Points {
+			xs = append(xs, p.X)
+		}
+		if s.Asymptote != nil {
+			xs = append(xs, *s.Asymptote)
+			ends = append(ends, fmt.Sprintf("%s at %s", clean(s.Label), plain(*s.Asymptote)))
+			c.marks = append(c.marks, *s.Asymptote)
+		}
+	}
+	if len(ends) > 0 {
+		caption = append([]string{"Dashed verticals, rates that can no longer be served: " + strings.Join(first(ends, 6), "; ") + "."}, caption...)
+	}
+	c.x = linearScale(xs, true, 8, plain)
+	f.panels, f.Caption = []panel{c}, caption
+	return f, nil
+}
+
+// seriesChart makes lines of TTFT series over an axis that is set later.
+func seriesChart(series []figure.Series, t *theme, title, xName string) *chart {
+	c := &chart{title: title, xName: xName, yName: "TTFT (seconds)", body: 190}
+	var ys []float64
+	for i, s := range series {
+		if len(c.lines) >= mostLines {
+			break
+		}
+		l := t.look(i)
+		if s.Provenance == results.FromSource {
+			l.dashes = dashed
+		}
+		l.hollow = s.Hypothetical
+		name := linkName(s.Label, s.Provenance, s.Hypothetical)
+		main, tail := line{label: name, look: l}, line{label: name + ", p99", look: l, plain: true}
+		tail.look.dashes = dotted
+		for _, p := range s.Points {
+			if !finite(p.X) || !finite(p.TTFT) || p.TTFT <= 0 {
+				continue
+			}
+			x := plain(p.X)
+			main.points = append(main.points, Point{X: p.X, Y: p.TTFT, Low: p.Low, High: p.High, XLabel: x, YLabel: unit.Seconds(p.TTFT)})
+			ys = append(ys, p.TTFT)
+			if p.P99 != nil && finite(*p.P99) && *p.P99 > 0 {
+				tail.points = append(tail.points, Point{X: p.X, Y: *p.P99, XLabel: x, YLabel: unit.Seconds(*p.P99)})
+				ys = append(ys, *p.P99)
+			}
+		}
+		slices.SortStableFunc(main.points, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
+		slices.SortStableFunc(tail.points, func(a, b Point) int { return cmp.Compare(a.X, b.X) })
+		if len(main.points) == 0 {
+			continue
+		}
+		if len(tail.points) > 0 {
+			c.lines = append(c.lines, tail)
+		}
+		c.lines = append(c.lines, main)
+	}
+	c.y = decadeScale(ys, timeTick)
+	return c
+}
+
+// countScale is a logarithmic axis of tokens: powers of two as people say them, 1k being 1024 where all are such.
+func countScale(values []float64) scale {
+	s := byteScale(values, 9)
+	for i := range s.ticks {
+		if s.ticks[i].label != "" {
+			s.ticks[i].label = strconv.FormatFloat(s.ticks[i].at, 'f', 0, 64)
+		}
+	}
+	return s
+}
+
+func linkName(label, provenance string, hypothetical bool) string {
+	label = clean(label)
+	if provenance != "" && provenance != results.Measured && !strings.Contains(label, provenance) {
+		label += " (" + clean(provenance) + ")"
+	}
+	if hypothetical {
+		label += ", hypothetical"
+	}
+	return label
+}
+
+// about is the deployment in one line.
+func about(doc *report.Document) string {
+	if len(doc.Projections) == 0 {
+		return ""
+	}
+	p := doc.Projections[0]
+	parts := []string{clean(p.Model), fmt.Sprintf("prompt %s tokens", plain(p.ISL)), clean(p.Engine.Engine), clean(p.Overlap)}
+	switch {
+	case p.Load.Rate > 0:
+		parts = append(parts, plain(p.Load.Rate)+" requests/s")
+	case p.Load.Concurrency > 0:
+		parts = append(parts, fmt.Sprintf("%d users", p.Load.Concurrency))
+	default:
+		parts = append(parts, "one request alone")
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+}
+
+// projected is the caption of all of them: what is projected from what.
+func projected(doc *report.Document) []string {
+	out := []string{"Time to first token is projected: transfer times from the link's measured or stated figures, the rest from a simulation. Queue is waiting for a worker and its blocks; transfer is what prefill does not hide."}
+	var sources, assumptions, left []string
+	hypothetical := false
+	for i := range doc.Projections {
+		p := &doc.Projections[i]
+		if s := p.Sources["transfer"]; s != "" {
+			if text := clean(p.Label) + ": " + clean(s); !slices.Contains(sources, text) {
+				sources = append(sources, text)
+			}
+		}
+		for _, a := range p.Assumptions {
+			if !slices.Contains(assumptions, clean(a)) {
+				assumptions = append(assumptions, clean(a))
+			}
+		}
+		if p.Unserviceable != nil {
+			left = append(left, clean(p.Label)+": the load cannot be served ("+clean(p.Unserviceable.Part)+")")
+		}
+		if m := p.Measured; m != nil && m.Realm != "" && m.Realm != results.RealmHardware {
+			left = append(left, clean(p.Label)+": measured over "+clean(m.Realm)+", which no link is")
+		}
+		hypothetical = hypothetical || p.Hypothetical != ""
+	}
+	for _, r := range doc.Refused {
+		left = append(left, clean(r.Label)+": "+clean(r.Reason))
+	}
+	if len(assumptions) > 0 {
+		out = append(out, "Taken for granted: "+strings.Join(first(assumptions, 5), "; ")+".")
+	}
+	if hypothetical {
+		out = append(out, "Hypothetical: a link that ordinary pods do not have.")
+	}
+	if len(left) > 0 {
+		out = append(out, "Beside that: "+strings.Join(first(left, 5), "; ")+".")
+	}
+	if len(sources) > 0 {
+		out = append(out, "Transfer: "+strings.Join(first(sources, 4), "; ")+".")
+	}
+	return out
+}
