@@ -4,12 +4,12 @@
 # unsteady in a guest, so its latency is taken from the difference of two iteration counts. Prints each ratio with its 95 %
 # interval over the rounds.
 #
-#   peers-verbs.sh [ROUNDS]      default 7; needs perftest, and a quiet machine
+#   peers-verbs.sh [ROUNDS [bandwidth|latency]]      default 7; needs perftest, and a quiet machine
 set -euo pipefail
 cd "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/.."
 out=$(mktemp -d "${TMPDIR:-/tmp}/peers-verbs.XXXXXX")
 trap 'rm -rf "$out"' EXIT
 go test -c -o "$out/verbs.test" ./transports/verbs
 scripts/rxe/rxe.sh --limit 1800 --out "$out" -- \
-  "HOPBENCH_PEERS=${1:-7} \$RXE_OUT/verbs.test -test.v -test.timeout 1700s -test.run '^TestAgainstPerftest\$'" | tee "$out/log" | grep --line-buffered -e '^PEERS' -e '_test.go' -e FAIL || true
+  "HOPBENCH_PEERS=${1:-7} HOPBENCH_PEERS_ONLY=${2:-} \$RXE_OUT/verbs.test -test.v -test.timeout 1700s -test.run '^TestAgainstPerftest\$'" | tee "$out/log" | grep --line-buffered -e '^PEERS' -e '_test.go' -e FAIL || true
 grep -q -- '--- PASS: TestAgainstPerftest' "$out/log"
