@@ -95,10 +95,8 @@ func perftestRun(t *testing.T, program string, args ...string) (string, float64)
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for range 200 { // until it listens on its port, 18515
-		tcp, _ := os.ReadFile("/proc/net/tcp")
-		tcp6, _ := os.ReadFile("/proc/net/tcp6")
-		if strings.Contains(string(tcp)+string(tcp6), ":4853 ") {
+	for range 500 {
+		if listens(18515) {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -113,6 +111,19 @@ func perftestRun(t *testing.T, program string, args ...string) (string, float64)
 		t.Fatalf("%s: %v, server %v: %s", program, err, e, out)
 	}
 	return string(out), took
+}
+
+// listens says whether something listens on a TCP port of this host; state 0A of /proc/net/tcp is LISTEN.
+func listens(port int) bool {
+	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		text, _ := os.ReadFile(file)
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) && f[3] == "0A" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // perftest is the average bandwidth that perftest prints, in MiB/s.
