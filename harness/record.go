@@ -228,11 +228,29 @@ func (t *track) measure(r *results.Cell) error {
 	r.Warnings = append(r.Warnings, warnings...)
 	if c.concurrency > 1 || c.request != "" {
 		for _, o := range t.ways[0].rounds {
-			r.RequestSeconds = append(r.RequestSeconds, o.StreamSeconds...)
+			// One operation in flight on a stream, each stamped: that is each request's own time. Where a stamp stands for several, no
+			// request has one.
+			r.RequestSeconds = append(r.RequestSeconds, o.LatencySeconds...)
 		}
+		r.RequestSeconds = thin(r.RequestSeconds, mostRequests)
 	}
 	t.costs(r)
 	return nil
+}
+
+// mostRequests bounds the times of single requests in a row: small ones are done by the million.
+const mostRequests = 10_000
+
+// thin keeps at most so many values, drawn evenly over the time of the cell.
+func thin(values []float64, most int) []float64 {
+	if len(values) <= most {
+		return values
+	}
+	out := make([]float64, most)
+	for i := range out {
+		out[i] = values[i*len(values)/most]
+	}
+	return out
 }
 
 func positive(v float64) *float64 {

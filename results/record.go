@@ -150,7 +150,7 @@ type Cell struct {
 
 	Cold           *Cold              `json:"cold_seconds,omitempty"`    // once-only costs, in seconds
 	PhasesSeconds  map[string]float64 `json:"phases_seconds,omitempty"`  // device_to_host, wire, host_to_device, sum, overlapped …
-	RequestSeconds []float64          `json:"request_seconds,omitempty"` // each concurrent request: first post to last completion
+	RequestSeconds []float64          `json:"request_seconds,omitempty"` // each request of a burst: post to confirmation; of more than 10000, so many drawn evenly
 	CPU            *CPU               `json:"cpu,omitempty"`
 	Counters       *Counters          `json:"counters,omitempty"`
 	Limit          *Limit             `json:"limit,omitempty"`

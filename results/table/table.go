@@ -124,6 +124,16 @@ func Build(runs []results.Run, o Options) (*Page, error) {
 		if t := intervalTable(runs); t != nil {
 			p.Tables = append(p.Tables, t)
 		}
+		if t := requests(items); t != nil {
+			p.Tables = append(p.Tables, t)
+			if t := pieceCosts(items); t != nil {
+				p.Tables = append(p.Tables, t)
+			}
+			// A request also pays what it finds cold; the tables above are warm.
+			if t := cold(slices.DeleteFunc(slices.Clone(items), func(c item) bool { return len(c.RequestSeconds) == 0 })); t != nil && !o.Details {
+				p.Tables = append(p.Tables, t)
+			}
+		}
 		if o.Details {
 			p.Tables = append(p.Tables, details(items)...)
 		}

@@ -35,6 +35,8 @@ type kvFlags struct {
 	engineArgs      string
 	nicRate         string
 	json, list      bool
+	measured        []string
+	sweeps          []string
 }
 
 func newKV(env *Env) *cobra.Command {
@@ -51,7 +53,8 @@ An architecture that is not known is refused; --estimate reads it by its fields,
   hopbench kv ./my-model/config.json --isl 32768 --kv-dtype fp8 --json
   hopbench kv llama-3.1-70b --isl 8192 --prefill tp=2 --decode tp=8 --nic-rate 50GB/s
   hopbench kv deepseek-v3 --isl 8192 --tp 8 --dp-attention
-  hopbench kv --engine-args serve.sh --isl 8192`,
+  hopbench kv --engine-args serve.sh --isl 8192
+  hopbench kv --measured kv.jsonl --sweep sweep.jsonl`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("kv takes one model, not %d: %s", len(args), strings.Join(args, " "))
@@ -65,6 +68,9 @@ An architecture that is not known is refused; --estimate reads it by its fields,
 			model := ""
 			if len(args) == 1 {
 				model = args[0]
+			}
+			if len(f.measured) > 0 || len(f.sweeps) > 0 {
+				return runHold(env, f, model)
 			}
 			return runKV(env, cmd, f, model)
 		},
@@ -89,6 +95,8 @@ An architecture that is not known is refused; --estimate reads it by its fields,
 	flags.StringVar(&f.engineArgs, "engine-args", "", "file with vLLM, SGLang or TensorRT-LLM command lines to take the layout from; other flags override it")
 	flags.StringVar(&f.nicRate, "nic-rate", "", "a NIC's rate in one direction, to show the least time of a request (50GB/s, 400Gb/s)")
 	flags.BoolVar(&f.estimate, "estimate", false, "read an architecture that is not known by its fields, and label the answer")
+	flags.StringArrayVar(&f.measured, "measured", nil, "result file of run --kv: hold its requests against their projection from --sweep; again for each trial")
+	flags.StringArrayVar(&f.sweeps, "sweep", nil, "result file of run with --pieces, of the same path, for the --measured at the same place")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVar(&f.list, "list", false, "list the catalogue")
 	return cmd

@@ -13,7 +13,6 @@ import (
 	"hopbench/bench/ttft/curve"
 	"hopbench/bench/ttft/link"
 	"hopbench/bench/ttft/report"
-	"hopbench/results"
 	"hopbench/results/unit"
 )
 
@@ -60,22 +59,9 @@ func skipped(list []string) string {
 }
 
 func (f *ttftFlags) measured(doc *report.Document, operation string) ([]*link.Link, error) {
-	runs, err := results.ReadFiles(f.results...)
+	cells, err := cellsOf(f.results...)
 	if err != nil {
 		return nil, usagef("--results: %v", err)
-	}
-	var cells []results.Cell
-	for _, r := range runs {
-		for _, c := range r.Cells {
-			// A file says once what holds for all its cells.
-			if c.Provenance == "" {
-				c.Provenance = r.Header.Provenance
-			}
-			if c.Source == "" {
-				c.Source = r.Header.Source
-			}
-			cells = append(cells, c)
-		}
 	}
 	curves, notUsed, err := curve.FromCells(cells)
 	if err != nil {

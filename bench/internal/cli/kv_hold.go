@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"text/tabwriter"
+
+	"hopbench/bench/ttft/curve"
+	"hopbench/bench/ttft/report"
+	"hopbench/results"
+)
+
+// heldRow is one KV-shaped request over all trials.
+type heldRow struct {
+	Request     string    `json:"request"`
+	Label       string    `json:"label"`
+	Operation   string    `json:"operation"`
+	Concurrency int64     `json:"concurrency"`
+	Bytes       int64     `json:"total_bytes"`
+	Descriptors int64     `json:"descriptors"`
+	Measured    []float64 `json:"measured_seconds"` // one a trial
+	Projected   []float64 `json:"projected_seconds"`
+	Ratios      []float64 `json:"ratios"`                 // projected over measured
+	Median      *float64  `json:"median_ratio,omitempty"` // over the trials
+	Notes       []string  `json:"notes,omitempty"`
+}
+
+// runHold holds measured KV-shaped requests against their projection from sweeps: the i-th --measured against the i-th --sweep.
+func runHold(env *Env, f kvFlags, model string) error {
+	if model != "" {
+		return usagef("--measured and --sweep take their requests from the files: leave out %s", model)
+	}
+	if len(f.measured) != len(f.sweeps) {
+		return usagef("%d --measured and %d --sweep: they go in pairs, one of each a trial", len(f.measured), len(f.sweeps))
+	}
+	var rows []*heldRow
+	at := map[string]*heldRow{}
+	for i := range f.measured {
+		cells, err := cellsOf(f.measured[i])
+		if err != nil {
+			return usagef("--measured: %v", err)
+		}
+		sweep, err := cellsOf(f.sweeps[i])
+		if err != nil {
+			return usagef("--sweep: %v", err)
+		}
+		held, err := curve.Hold(cells, sweep)
+		if err != nil {
+			return usagef("%v", err)
+		}
+		if len(held) == 0 {
+			return usagef("--measured: %s has no KV-shaped request (run --kv measures them)", f.measured[i])
+		}
+		for _, h := range held {
+			c := h.Cell
+			key := fmt.Sprintf("%s\x00%s\x00%s\x00%d", c.Settings["request"], c.Label, c.Operation, c.Concurrency)
+			r := at[key]
+			if r == nil {
+				r = &heldRow{Request: c.Settings["request"], Label: c.Label, Operation: c.Operation, Concurrency: max(1, c.Concurrency), Bytes: c.TotalBytes, Descriptors: c.Descriptors}
+				at[key], rows = r, append(rows, r)
+			}
+			if h.Measured > 0 && h.Projected.Seconds > 0 {
+				r.Measured, r.Projected, r.Ratios = append(r.Measured, h.Measured), append(r.Projected, h.Projected.Seconds), append(r.Ratios, h.Ratio())
+			}
+			for _, n := range append([]string{h.Refused}, h.Projected.Notes...) {
+				if n != "" && !slices.Contains(r.Notes, n) {
+					r.Notes = append(r.Notes, n)
+				}
+			}
+		}
+	}
+	for _, r := range rows {
+		if len(r.Ratios) > 0 {
+			m := middle(r.Ratios)
+			r.Median = &m
+		}
+	}
+	if f.json {
+		return printJSON(env, struct {
+			Held []*heldRow `json:"held"`
+		}{rows})
+	}
+	w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "request\tpath\toperation\tat once\ttrials\tmeasured\tprojected\toff\tleast to most\t")
+	var notes []string
+	for _, r := range rows {
+		if r.Median == nil {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t0\t-\t-\t-\t-\t\n", r.Request, r.Label, r.Operation, r.Concurrency)
+		} else {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%+.1f %%\t%+.1f to %+.1f %%\t\n", r.Request, r.Label, r.Operation, r.Concurrency, len(r.Ratios), report.Seconds(middle(r.Measured)),
+				report.Seconds(middle(r.Projected)), 100*(*r.Median-1), 100*(slices.Min(r.Ratios)-1), 100*(slices.Max(r.Ratios)-1))
+		}
+		for _, n := range r.Notes {
+			if !slices.Contains(notes, n) {
+				notes = append(notes, n)
+			}
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(env.Stdout, "off: the median over the trials of projected over measured, less one")
+	for _, n := range notes {
+		fmt.Fprintf(env.Stdout, "  %s\n", n)
+	}
+	return nil
+}
+
+// middle is the median; values must not be empty.
+func middle(values []float64) float64 {
+	v := slices.Sorted(slices.Values(values))
+	n := len(v)
+	if n == 0 {
+		return math.NaN()
+	}
+	return (v[(n-1)/2] + v[n/2]) / 2
+}
+
+// cellsOf is the cells of result files, each with what its file says of all.
+func cellsOf(paths ...string) ([]results.Cell, error) {
+	runs, err := results.ReadFiles(paths...)
+	if err != nil {
+		return nil, err
+	}
+	var cells []results.Cell
+	for _, r := range runs {
+		for _, c := range r.Cells {
+			// A file says once what holds for all its cells.
+			if c.Provenance == "" {
+				c.Provenance = r.Header.Provenance
+			}
+			if c.Source == "" {
+				c.Source = r.Header.Source
+			}
+			cells = append(cells, c)
+		}
+	}
+	return cells, nil
+}
