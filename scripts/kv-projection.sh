@@ -39,3 +39,5 @@ for trial in $(seq "${TRIALS:-3}"); do
 done
 echo "all trials"
 "$hopbench" kv "${args[@]}"
+echo "the fastest rounds of all trials"
+"$hopbench" kv "${args[@]}" --fastest

@@ -37,6 +37,7 @@ type kvFlags struct {
 	json, list      bool
 	measured        []string
 	sweeps          []string
+	fastest         bool
 }
 
 func newKV(env *Env) *cobra.Command {
@@ -97,6 +98,7 @@ An architecture that is not known is refused; --estimate reads it by its fields,
 	flags.BoolVar(&f.estimate, "estimate", false, "read an architecture that is not known by its fields, and label the answer")
 	flags.StringArrayVar(&f.measured, "measured", nil, "result file of run --kv: hold its requests against their projection from --sweep; again for each trial")
 	flags.StringArrayVar(&f.sweeps, "sweep", nil, "result file of run with --pieces, of the same path, for the --measured at the same place")
+	flags.BoolVar(&f.fastest, "fastest", false, "with --measured: the fastest round of each cell over all trials, for a machine that others use too")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVar(&f.list, "list", false, "list the catalogue")
 	return cmd

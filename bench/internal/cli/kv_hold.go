@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"hopbench/bench/ttft/curve"
@@ -34,23 +35,33 @@ func runHold(env *Env, f kvFlags, model string) error {
 	if len(f.measured) != len(f.sweeps) {
 		return usagef("%d --measured and %d --sweep: they go in pairs, one of each a trial", len(f.measured), len(f.sweeps))
 	}
+	pairs := make([][2][]string, 0, len(f.measured))
+	for i := range f.measured {
+		pairs = append(pairs, [2][]string{{f.measured[i]}, {f.sweeps[i]}})
+	}
+	if f.fastest {
+		pairs = [][2][]string{{f.measured, f.sweeps}}
+	}
 	var rows []*heldRow
 	at := map[string]*heldRow{}
-	for i := range f.measured {
-		cells, err := cellsOf(f.measured[i])
+	for _, pair := range pairs {
+		cells, err := cellsOf(pair[0]...)
 		if err != nil {
 			return usagef("--measured: %v", err)
 		}
-		sweep, err := cellsOf(f.sweeps[i])
+		sweep, err := cellsOf(pair[1]...)
 		if err != nil {
 			return usagef("--sweep: %v", err)
+		}
+		if f.fastest {
+			cells, sweep = fastest(cells), fastest(sweep)
 		}
 		held, err := curve.Hold(cells, sweep)
 		if err != nil {
 			return usagef("%v", err)
 		}
 		if len(held) == 0 {
-			return usagef("--measured: %s has no KV-shaped request (run --kv measures them)", f.measured[i])
+			return usagef("--measured: %s has no KV-shaped request (run --kv measures them)", strings.Join(pair[0], ", "))
 		}
 		for _, h := range held {
 			c := h.Cell
@@ -101,10 +112,42 @@ func runHold(env *Env, f kvFlags, model string) error {
 		return err
 	}
 	fmt.Fprintln(env.Stdout, "off: the median over the trials of projected over measured, less one")
+	if f.fastest {
+		fmt.Fprintln(env.Stdout, "each figure is the fastest round of all trials, not a median: it says what the path can do, not what it does under this load")
+	}
 	for _, n := range notes {
 		fmt.Fprintf(env.Stdout, "  %s\n", n)
 	}
 	return nil
+}
+
+// fastest keeps of each place the one cell with the fastest round, as its bandwidth: what others on the machine do only slows, so this is the
+// figure with least of it. It has no interval.
+func fastest(cells []results.Cell) []results.Cell {
+	var out []results.Cell
+	at := map[string]int{}
+	for _, c := range cells {
+		if c.Bandwidth == nil || !c.HasFigure() {
+			continue
+		}
+		b := results.Bandwidth{BytesPerSecond: c.Bandwidth.BytesPerSecond}
+		for i, seconds := range c.Bandwidth.RoundsSeconds {
+			if i < len(c.Bandwidth.RoundsOperations) && seconds > 0 {
+				b.BytesPerSecond = max(b.BytesPerSecond, float64(c.Bandwidth.RoundsOperations[i])*float64(c.TotalBytes)/seconds)
+			}
+		}
+		c.Bandwidth = &b
+		key := fmt.Sprint(c.Label, c.Definition, c.Operation, c.Direction, c.Settings["request"], c.TotalBytes, c.Descriptors, c.PieceBytes, c.Pattern, c.Depth, c.Streams, c.Concurrency,
+			c.InitiatorMemory, c.TargetMemory)
+		i, have := at[key]
+		switch {
+		case !have:
+			at[key], out = len(out), append(out, c)
+		case b.BytesPerSecond > out[i].Bandwidth.BytesPerSecond:
+			out[i] = c
+		}
+	}
+	return out
 }
 
 // middle is the median; values must not be empty.
