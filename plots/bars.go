@@ -93,7 +93,7 @@ func (s *stacks) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length)
 	y -= vg.Length(lines)*labelSize*lineSpacing + 6
 	data := vg.Rectangle{Min: vg.Point{X: r.Min.X + leftGutter, Y: r.Min.Y + tickLength + smallSize*lineSpacing*2 + 2}, Max: vg.Point{X: r.Max.X - rightGutter, Y: y}}
 	px := func(v float64) vg.Length {
-		return data.Min.X + vg.Length(min(max(s.x.part(v), 0), 1))*(data.Max.X-data.Min.X)
+		return data.Min.X + vg.Length(s.x.clamped(v))*(data.Max.X-data.Min.X)
 	}
 	free := vg.Length(-1e9)
 	for _, k := range s.x.ticks {

@@ -324,7 +324,11 @@ func (m *heatmap) draw(p *pen, r vg.Rectangle, leftGutter, _ vg.Length) {
 			break
 		}
 	}
-	p.write("legend", "crossed out: not measured", f, t.muted, vg.Point{X: x, Y: y - 0.5}, left, below)
+	const crossed = "crossed out: not measured"
+	if x+widthOf(f, crossed) > r.Max.X {
+		return
+	}
+	p.write("legend", crossed, f, t.muted, vg.Point{X: x, Y: y - 0.5}, left, below)
 }
 
 // readable is black or white, whichever stands out more on the colour.

@@ -115,8 +115,8 @@ func (c *chart) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length) 
 	}
 	at := func(x, y float64) vg.Point {
 		return vg.Point{
-			X: data.Min.X + vg.Length(c.x.part(x))*(data.Max.X-data.Min.X),
-			Y: data.Min.Y + vg.Length(min(max(c.y.part(y), 0), 1))*(data.Max.Y-data.Min.Y),
+			X: data.Min.X + vg.Length(c.x.clamped(x))*(data.Max.X-data.Min.X),
+			Y: data.Min.Y + vg.Length(c.y.clamped(y))*(data.Max.Y-data.Min.Y),
 		}
 	}
 	c.axes(p, data, at)

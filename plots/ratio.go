@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot/vg"
@@ -146,7 +147,7 @@ func (s *forest) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length)
 	p.write("panel", short(face(panelSize, true), s.title, width, 1)[0], face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
 	data := vg.Rectangle{Min: vg.Point{X: r.Min.X + leftGutter, Y: r.Min.Y + tickLength + smallSize*lineSpacing + 2}, Max: vg.Point{X: r.Max.X - rightGutter, Y: r.Max.Y - titleHeight}}
 	px := func(v float64) vg.Length {
-		return data.Min.X + vg.Length(min(max(s.x.part(v), 0), 1))*(data.Max.X-data.Min.X)
+		return data.Min.X + vg.Length(s.x.clamped(v))*(data.Max.X-data.Min.X)
 	}
 	y := data.Max.Y
 	for _, row := range s.rows {
@@ -156,6 +157,7 @@ func (s *forest) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length)
 		}
 		y -= h
 	}
+	var taken [][2]vg.Length
 	for _, k := range s.x.ticks {
 		x := px(k.at)
 		c, w := color.Color(t.grid), vg.Length(0.5)
@@ -163,6 +165,12 @@ func (s *forest) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length)
 			c, w = t.muted, 0.8
 		}
 		p.rule(c, w, vg.Point{X: x, Y: data.Min.Y}, vg.Point{X: x, Y: data.Max.Y})
+		// The ticks go outwards from 1 in pairs; a label that would touch one before it is left out.
+		w = widthOf(f, k.label)/2 + 1
+		if slices.ContainsFunc(taken, func(o [2]vg.Length) bool { return x-w < o[1] && o[0] < x+w }) {
+			continue
+		}
+		taken = append(taken, [2]vg.Length{x - w, x + w})
 		p.write("tick", k.label, f, t.muted, vg.Point{X: x, Y: data.Min.Y - tickLength - 1.5}, centre, below)
 	}
 	y = data.Max.Y

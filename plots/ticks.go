@@ -27,9 +27,19 @@ func (s scale) part(v float64) float64 {
 		return (s.curve(v) - s.curve(s.min)) / (s.curve(s.max) - s.curve(s.min))
 	}
 	if s.log {
-		return math.Log(v/s.min) / math.Log(s.max/s.min)
+		// Not the logarithm of a ratio, which overflows where the range is wide.
+		return (math.Log(v) - math.Log(s.min)) / (math.Log(s.max) - math.Log(s.min))
 	}
 	return (v - s.min) / (s.max - s.min)
+}
+
+// clamped is part, kept within the axis: a back end takes minutes, or fails, over a point that is far off.
+func (s scale) clamped(v float64) float64 {
+	part := s.part(v)
+	if !(part > 0) { // NaN too
+		return 0
+	}
+	return math.Min(part, 1)
 }
 
 // shows reports whether the axis can show the value at all.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -69,7 +70,10 @@ func Topology(g Graph, o Options) (*Figure, error) {
 	}
 	t.place()
 	f.panels = []panel{t}
-	f.Caption = []string{"Circle ends: NVLink. What is not known has no figure."}
+	f.Caption = []string{"What is not known has no figure."}
+	if len(t.across) > 0 {
+		f.Caption[0] = "Lines with round ends, at the right, are those that do not follow the bus. " + f.Caption[0]
+	}
 	if missing > 0 {
 		f.Caption = append(f.Caption, fmt.Sprintf("%d lines lead to boxes that the graph does not have, and are not drawn.", missing))
 	}
@@ -122,8 +126,8 @@ func (t *tree) place() {
 }
 
 const (
-	boxRow    = vg.Length(19)
-	boxHeight = vg.Length(14)
+	boxRow    = vg.Length(17)
+	boxHeight = vg.Length(13.5)
 	indent    = vg.Length(26)
 )
 
@@ -138,7 +142,7 @@ func (t *tree) linkText(l Link) string {
 	return text
 }
 
-// tracks gives every line across a track of its own right of the boxes.
+// acrossGap is the room of one line across: each has a track of its own right of the boxes.
 func (t *tree) acrossGap() vg.Length { return min(9, 150/vg.Length(max(len(t.across), 1))) }
 
 func (t *tree) gutters(vg.Length) (left, right vg.Length) {
@@ -204,7 +208,7 @@ func (t *tree) draw(p *pen, r vg.Rectangle, _, rightGutter vg.Length) {
 		room := edge - x - 12
 		side := t.linkText(t.label[b.ID])
 		sideWidth := widthOf(face(smallSize, false), side)
-		label := clean(b.Kind) + " " + b.Label
+		label := kindName(b)
 		if sideWidth > room*0.5 {
 			side = short(face(smallSize, false), side, room*0.5, 1)[0]
 			sideWidth = widthOf(face(smallSize, false), side)
@@ -245,6 +249,21 @@ func (t *tree) draw(p *pen, r vg.Rectangle, _, rightGutter vg.Length) {
 	if len(t.across) > 0 {
 		p.lines("key", t.key(r.Max.X-r.Min.X), face(smallSize, false), th.muted, r.Min.X, y-2)
 	}
+}
+
+// kindName is a box's label with its kind before it, unless the label says it.
+func kindName(b Box) string {
+	kind := clean(b.Kind)
+	switch kind {
+	case "gpu", "nic":
+		kind = strings.ToUpper(kind)
+	case "bridge", "root":
+		kind = "PCI " + kind
+	}
+	if strings.HasPrefix(strings.ToLower(b.Label), strings.ToLower(kind)) {
+		return b.Label
+	}
+	return strings.TrimSpace(kind + " " + b.Label)
 }
 
 func (t *tree) list() []Series {

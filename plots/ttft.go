@@ -16,7 +16,7 @@ import (
 // TTFT draws time to first token by its parts, a bar for each link: the requests around the median and, under a load, those
 // around p99. A document without any served projection is ErrEmpty.
 func TTFT(doc *report.Document, o Options) (*Figure, error) {
-	f := newFigure(o, "Time to first token by parts", about(doc))
+	f := newFigure(o, "Time to first token by parts", about(doc, true, true))
 	s := &stacks{title: "TTFT of the requests around the median, and around p99 where there is a load", xName: "time (seconds)", xTitle: "time to first token",
 		parts: []string{"queue", "prefill", "transfer (exposed)", "orchestration", "first decode step"}, total: unit.Seconds}
 	var sums []float64
@@ -51,7 +51,7 @@ func TTFT(doc *report.Document, o Options) (*Figure, error) {
 // TTFTByLength draws TTFT of a request alone against the tokens of its prompt, and marks where links cross, as far as the
 // document has asked. Without such series it is ErrEmpty.
 func TTFTByLength(doc *report.Document, o Options) (*Figure, error) {
-	f := newFigure(o, "Time to first token by prompt length", about(doc))
+	f := newFigure(o, "Time to first token by prompt length", about(doc, false, false))
 	c := seriesChart(doc.AgainstISL, f.theme, "TTFT of a request alone", "prompt (tokens)")
 	if len(c.lines) == 0 {
 		return nil, fmt.Errorf("time to first token by prompt length: %w; `hopbench ttft --against-isl FROM:TO --json` makes the series", ErrEmpty)
@@ -82,7 +82,7 @@ func TTFTByLength(doc *report.Document, o Options) (*Figure, error) {
 // TTFTByLoad draws p50 and p99 of TTFT against the rate of requests; a series ends where the load can no longer be served.
 // Without such series it is ErrEmpty.
 func TTFTByLoad(doc *report.Document, o Options) (*Figure, error) {
-	f := newFigure(o, "Time to first token by load", about(doc))
+	f := newFigure(o, "Time to first token by load", about(doc, true, false))
 	c := seriesChart(doc.AgainstRate, f.theme, "TTFT, median (line) and p99 (dotted)", "rate (requests/s)")
 	if len(c.lines) == 0 {
 		return nil, fmt.Errorf("time to first token by load: %w; `hopbench ttft --against-rate 1,2,4 --json` makes the series", ErrEmpty)
@@ -174,13 +174,17 @@ func linkName(label, provenance string, hypothetical bool) string {
 }
 
 // about is the deployment in one line.
-func about(doc *report.Document) string {
+func about(doc *report.Document, length, load bool) string {
 	if len(doc.Projections) == 0 {
 		return ""
 	}
 	p := doc.Projections[0]
-	parts := []string{clean(p.Model), fmt.Sprintf("prompt %s tokens", plain(p.ISL)), clean(p.Engine.Engine), clean(p.Overlap)}
+	parts := []string{clean(p.Model), clean(p.Engine.Engine), clean(p.Overlap) + " transfer"}
+	if length {
+		parts = append(parts, fmt.Sprintf("prompt %s tokens", plain(p.ISL)))
+	}
 	switch {
+	case !load:
 	case p.Load.Rate > 0:
 		parts = append(parts, plain(p.Load.Rate)+" requests/s")
 	case p.Load.Concurrency > 0:
@@ -195,13 +199,16 @@ func about(doc *report.Document) string {
 func projected(doc *report.Document) []string {
 	out := []string{"Time to first token is projected: transfer times from the link's measured or stated figures, the rest from a simulation. Queue is waiting for a worker and its blocks; transfer is what prefill does not hide."}
 	var sources, assumptions, left []string
+	from := map[string][]string{} // a source to the links that it speaks of
 	hypothetical := false
 	for i := range doc.Projections {
 		p := &doc.Projections[i]
 		if s := p.Sources["transfer"]; s != "" {
-			if text := clean(p.Label) + ": " + clean(s); !slices.Contains(sources, text) {
-				sources = append(sources, text)
+			s = clean(s)
+			if from[s] == nil {
+				sources = append(sources, s)
 			}
+			from[s] = append(from[s], clean(p.Label))
 		}
 		for _, a := range p.Assumptions {
 			if !slices.Contains(assumptions, clean(a)) {
@@ -227,6 +234,9 @@ func projected(doc *report.Document) []string {
 	}
 	if len(left) > 0 {
 		out = append(out, "Beside that: "+strings.Join(first(left, 5), "; ")+".")
+	}
+	for i, s := range sources {
+		sources[i] = strings.Join(first(from[s], 6), ", ") + ": " + s
 	}
 	if len(sources) > 0 {
 		out = append(out, "Transfer: "+strings.Join(first(sources, 4), "; ")+".")
