@@ -82,7 +82,7 @@ func (s *stacks) height(width, _, _ vg.Length) vg.Length {
 
 func (s *stacks) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length) {
 	t, width := p.theme, r.Max.X-r.Min.X
-	p.write("panel", short(face(panelSize, true), s.title, width, 1)[0], face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
+	p.write("panel", oneLine(face(panelSize, true), s.title, width), face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
 	at, lines := s.legend(width)
 	y := r.Max.Y - titleHeight
 	for i, name := range s.parts {

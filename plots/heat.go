@@ -99,7 +99,7 @@ func Heat(runs []results.Run, o Options) (*Figure, error) {
 			c.rows = clustered(m)
 			c.columns = c.rows
 			if !slices.Equal(c.rows, m.rows) {
-				c.title += ", like beside like"
+				c.title = "Like beside like: " + c.title
 				f.panels = append(f.panels, &c)
 			}
 		}
@@ -259,7 +259,7 @@ func (m *heatmap) key(width vg.Length) []string {
 func (m *heatmap) draw(p *pen, r vg.Rectangle, leftGutter, _ vg.Length) {
 	t, width := p.theme, r.Max.X-r.Min.X
 	f := face(smallSize, false)
-	p.write("panel", short(face(panelSize, true), m.title, width, 1)[0], face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
+	p.write("panel", oneLine(face(panelSize, true), m.title, width), face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
 	w, h := m.side(width, leftGutter)
 	all := m.values()
 	lo, hi := slices.Min(all), slices.Max(all)

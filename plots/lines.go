@@ -108,7 +108,7 @@ func (c *chart) foot() vg.Length {
 
 func (c *chart) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length) {
 	t := p.theme
-	p.write("panel", short(face(panelSize, true), c.title, r.Max.X-r.Min.X, 1)[0], face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
+	p.write("panel", oneLine(face(panelSize, true), c.title, r.Max.X-r.Min.X), face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
 	data := vg.Rectangle{
 		Min: vg.Point{X: r.Min.X + leftGutter, Y: r.Min.Y + c.foot()},
 		Max: vg.Point{X: r.Max.X - rightGutter, Y: r.Max.Y - titleHeight},

@@ -407,3 +407,11 @@ func TestNothingToDraw(t *testing.T) {
 		}
 	}
 }
+
+func TestABoxWithoutAName(t *testing.T) {
+	f, err := Topology(Graph{Boxes: []Box{{}, {ID: "a", Rank: -1}}, Links: []Link{{}, {From: "a", To: ""}}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sound(t, f)
+}

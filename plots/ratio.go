@@ -144,7 +144,7 @@ func (s *forest) height(width, _, _ vg.Length) vg.Length {
 func (s *forest) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length) {
 	t, width := p.theme, r.Max.X-r.Min.X
 	f := face(smallSize, false)
-	p.write("panel", short(face(panelSize, true), s.title, width, 1)[0], face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
+	p.write("panel", oneLine(face(panelSize, true), s.title, width), face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
 	data := vg.Rectangle{Min: vg.Point{X: r.Min.X + leftGutter, Y: r.Min.Y + tickLength + smallSize*lineSpacing + 2}, Max: vg.Point{X: r.Max.X - rightGutter, Y: r.Max.Y - titleHeight}}
 	px := func(v float64) vg.Length {
 		return data.Min.X + vg.Length(s.x.clamped(v))*(data.Max.X-data.Min.X)

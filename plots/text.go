@@ -156,6 +156,9 @@ func short(f font.Font, s string, w vg.Length, n int) []string {
 	return lines
 }
 
+// oneLine cuts text to one line of width w.
+func oneLine(f font.Font, s string, w vg.Length) string { return strings.Join(short(f, s, w, 1), "") }
+
 // clean makes text from a file fit to be drawn: one line, no control characters.
 func clean(s string) string {
 	var b strings.Builder

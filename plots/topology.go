@@ -75,7 +75,7 @@ func Topology(g Graph, o Options) (*Figure, error) {
 		f.Caption[0] = "Lines with round ends, at the right, are those that do not follow the bus. " + f.Caption[0]
 	}
 	if missing > 0 {
-		f.Caption = append(f.Caption, fmt.Sprintf("%d lines lead to boxes that the graph does not have, and are not drawn.", missing))
+		f.Caption = append(f.Caption, fmt.Sprintf("Not drawn for want of a box at an end: %s.", plural(int64(missing), "line")))
 	}
 	return f, nil
 }
@@ -198,7 +198,7 @@ func (t *tree) draw(p *pen, r vg.Rectangle, _, rightGutter vg.Length) {
 	y, last := r.Max.Y, ""
 	for i, b := range t.boxes {
 		if b.Group != "" && (i == 0 || b.Group != last) {
-			p.write("panel", short(face(labelSize, true), b.Group, edge-r.Min.X, 1)[0], face(labelSize, true), th.ink, vg.Point{X: r.Min.X, Y: y - boxRow/2}, left, middle)
+			p.write("panel", oneLine(face(labelSize, true), b.Group, edge-r.Min.X), face(labelSize, true), th.ink, vg.Point{X: r.Min.X, Y: y - boxRow/2}, left, middle)
 			y -= boxRow
 		}
 		last = b.Group
@@ -210,10 +210,10 @@ func (t *tree) draw(p *pen, r vg.Rectangle, _, rightGutter vg.Length) {
 		sideWidth := widthOf(face(smallSize, false), side)
 		label := kindName(b)
 		if sideWidth > room*0.5 {
-			side = short(face(smallSize, false), side, room*0.5, 1)[0]
+			side = oneLine(face(smallSize, false), side, room*0.5)
 			sideWidth = widthOf(face(smallSize, false), side)
 		}
-		text := short(f, label, room-sideWidth-16, 1)[0]
+		text := oneLine(f, label, room-sideWidth-16)
 		w := widthOf(f, text) + 10
 		c := th.grid
 		switch b.Kind {
