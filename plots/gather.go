@@ -49,7 +49,7 @@ func gather(runs []results.Run, wanted func(*results.Cell) bool) (*gathered, err
 				continue
 			}
 			// A waived transport has one row for everything; a failed cell counts where it is of this figure.
-			why := c.Reason
+			var why string
 			switch {
 			case c.Verified != nil && !*c.Verified:
 				why = "the payload was wrong"

@@ -37,22 +37,7 @@ const (
 )
 
 // fonts are embedded in the program: no figure needs a font of the machine.
-var fonts = font.NewCache(withBold(liberation.Collection()))
-
-// boldVariant is the bold face under a name of its own and of normal weight: gonum's PDF back end registers a bold font as a
-// normal one, and then does not find it.
-const boldVariant = "SansBold"
-
-func withBold(c font.Collection) font.Collection {
-	want := face(0, true)
-	for _, f := range c {
-		if f.Font.Variant == want.Variant && f.Font.Weight == want.Weight && f.Font.Style == want.Style {
-			f.Font = font.Font{Typeface: want.Typeface, Variant: boldVariant}
-			return append(c, f)
-		}
-	}
-	return c
-}
+var fonts = font.NewCache(liberation.Collection())
 
 func style(f font.Font) text.Style {
 	return text.Style{Font: f, Handler: text.Plain{Fonts: fonts}}
@@ -68,6 +53,8 @@ func (p *pen) write(kind, s string, f font.Font, c color.Color, at vg.Point, x, 
 	}
 	if p.ascii {
 		s = ascii(s)
+		// gonum's PDF back end does not find a bold font, and embeds one file for all: titles are of normal weight there.
+		f.Weight = xfont.WeightNormal
 	}
 	st := style(f)
 	st.Color, st.XAlign, st.YAlign = c, draw.XLeft, draw.YBottom
@@ -75,12 +62,8 @@ func (p *pen) write(kind, s string, f font.Font, c color.Color, at vg.Point, x, 
 	min := vg.Point{X: at.X + w*vg.Length(x), Y: at.Y + h*vg.Length(y)}
 	// A line's box is its size high, the descent at its foot.
 	base := vg.Point{X: min.X, Y: min.Y + h*0.22}
-	drawn := f
-	if p.ascii && f.Weight == xfont.WeightBold {
-		drawn.Variant, drawn.Weight = boldVariant, xfont.WeightNormal
-	}
 	p.Canvas.SetColor(c)
-	p.Canvas.FillString(fonts.Lookup(drawn, f.Size), base, s)
+	p.Canvas.FillString(fonts.Lookup(f, f.Size), base, s)
 	p.texts = append(p.texts, placed{s, kind, vg.Rectangle{Min: min, Max: vg.Point{X: min.X + w, Y: min.Y + h}}})
 }
 
