@@ -43,7 +43,7 @@ func Topology(g Graph, o Options) (*Figure, error) {
 	if len(g.Boxes) == 0 {
 		return nil, fmt.Errorf("topology: %w: the graph has no box", ErrEmpty)
 	}
-	f := newFigure(o, "Topology", "Boxes on the PCI bus, and NVLink between GPUs. Figures at a line: one direction, as the link was trained.")
+	f := newFigure(o, "Topology", "What hangs on the PCI bus. Figures: one direction, as the link was trained.")
 	t := &tree{parent: map[string]string{}, label: map[string]Link{}}
 	index := map[string]Box{}
 	for _, b := range g.Boxes {
@@ -72,7 +72,7 @@ func Topology(g Graph, o Options) (*Figure, error) {
 	f.panels = []panel{t}
 	f.Caption = []string{"What is not known has no figure."}
 	if len(t.across) > 0 {
-		f.Caption[0] = "Lines with round ends, at the right, are those that do not follow the bus. " + f.Caption[0]
+		f.Caption[0] = "Lines with round ends, at the right: NVLink and what else does not follow the bus. " + f.Caption[0]
 	}
 	if missing > 0 {
 		f.Caption = append(f.Caption, fmt.Sprintf("Not drawn for want of a box at an end: %s.", plural(int64(missing), "line")))

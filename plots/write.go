@@ -19,7 +19,7 @@ import (
 // Format is a kind of file.
 type Format string
 
-// The formats. SVG keeps text as text, with fall-back fonts; PNG has 200 dots an inch; PDF has its fonts inside and replaces
+// The formats. SVG keeps text as text, with fall-back fonts; PNG has 200 dots an inch; PDF has its font inside, titles in normal weight, and replaces
 // what its encoding lacks (µ becomes u).
 const (
 	SVG Format = "svg"
