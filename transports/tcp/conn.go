@@ -36,7 +36,7 @@ type conn struct {
 
 	// Of the loop at hand.
 	wait    transports.Wait
-	spin    int64 // nanoseconds of spinning before an adaptive wait blocks
+	crowded bool // more streams than CPUs: an adaptive wait gives its CPU to the others while it spins
 	stop    *atomic.Uint32
 	serving bool  // waiting for a frame to begin: the stop word ends it and no stall is counted
 	stall   int64 // nanoseconds without progress after which the loop gives up
@@ -67,12 +67,9 @@ func newConn(fd int, peer string, region []byte, s sockSettings) *conn {
 }
 
 // begin sets the connection up for one loop.
-func (c *conn) begin(l *transports.Loop, stall int64, spin bool) {
+func (c *conn) begin(l *transports.Loop, stall int64, crowded bool) {
 	c.wait, c.stop, c.stall, c.serving = l.Wait, l.Stop, stall, false
-	c.spin = 0
-	if spin {
-		c.spin = transports.SpinNanoseconds
-	}
+	c.crowded = crowded
 	c.seen, c.since = c.moved, transports.Now()
 }
 
@@ -229,7 +226,10 @@ func (c *conn) receive(n int, bulk bool) (int, error) {
 			if start == 0 {
 				start = now
 			}
-			if now-start < c.spin {
+			if now-start < transports.SpinNanoseconds {
+				if c.crowded {
+					yield()
+				}
 				continue
 			}
 			try = true
