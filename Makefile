@@ -6,8 +6,8 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 OUT     ?= out
 # Short enough that measuring and drawing take under a minute on two cores.
-SIZES   ?= 64:256MiB:x16
-EACH    ?= 400ms
+SIZES   ?= 64,1KiB,16KiB,256KiB,4MiB,64MiB,256MiB
+EACH    ?= 200ms
 PACKAGES ?= ./...
 
 # go-nvml's header marks functions as deprecated, and its symbols are looked up when they are first called.
@@ -18,7 +18,7 @@ LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test race check fmt peers generate dist image clean
+.PHONY: help setup build run figures test race check fmt peers generate dist image clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1: \2/p' Makefile
@@ -45,6 +45,11 @@ run: setup build ## measure every transport of this host; tables, figures and a 
 	echo "  bin/hopbench table $$file       the tables again; --help for other views"; \
 	echo "  bin/hopbench serve --listen 0.0.0.0:18515    on another host; then here: bin/hopbench run --peer HOST:18515"; \
 	echo "  bin/hopbench ttft --help                 what each of these links costs in time to first token"
+
+figures: build ## plots/figures, drawn from the committed runs byte for byte
+	@mkdir -p plots/figures; for metric in bandwidth latency cpu; do for format in svg png; do \
+		bin/hopbench plot --metric $$metric --out plots/figures/tcp-$$metric.$$format --force results/runs/vm-2cpu/2026-12-01.jsonl; \
+	done; done
 
 test: ## the tests; what was skipped, and why, at the end
 	@$(GO) run ./scripts/tests $(if $(RACE),-race) $(TESTFLAGS) $(PACKAGES)
