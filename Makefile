@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 OUT     ?= out
 # Short enough that measuring and drawing take under a minute on two cores.
 SIZES   ?= 64,1KiB,16KiB,256KiB,4MiB,64MiB,256MiB
-EACH    ?= 200ms
+EACH    ?= 200ms --round 30ms
 PACKAGES ?= ./...
 
 # go-nvml's header marks functions as deprecated, and its symbols are looked up when they are first called.
@@ -48,7 +48,7 @@ run: setup build ## measure every transport of this host; tables, figures and a 
 
 figures: build ## plots/figures, drawn from the committed runs byte for byte
 	@mkdir -p plots/figures; for metric in bandwidth latency cpu; do for format in svg png; do \
-		bin/hopbench plot --metric $$metric --out plots/figures/tcp-$$metric.$$format --force results/runs/vm-2cpu/2026-12-01.jsonl; \
+		bin/hopbench plot --metric $$metric --out plots/figures/tcp-$$metric.$$format --force results/runs/vm-2cpu-2026-12-01/run.jsonl; \
 	done; done
 
 test: ## the tests; what was skipped, and why, at the end
