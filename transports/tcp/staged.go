@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"sync/atomic"
 	"time"
