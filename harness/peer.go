@@ -15,6 +15,8 @@ type Peer interface {
 	Host(ctx context.Context) (results.Host, error)
 	// Open opens a driver, allocates and registers its memory and makes its endpoints. Errors are *fault.Error.
 	Open(ctx context.Context, r OpenRequest) (Lane, error)
+	// Alive asks for a sign of life, and is one: a peer that hears nothing for long ends the session.
+	Alive(ctx context.Context) error
 	// Close ends everything that is still open.
 	Close() error
 }

@@ -32,6 +32,8 @@ type Session struct {
 	Bind, RemoteBind netip.Addr
 	// Announce is the data address that the remote side announces instead of its bound one.
 	Announce string
+
+	gone error // why Remote answers no more
 }
 
 // Sink takes what a run gives, as it comes.
@@ -154,6 +156,9 @@ func (l *link) openOnce(ctx context.Context) (err error) {
 	need := l.need()
 	if err := l.caps.Check(l.name, need); err != nil {
 		return err
+	}
+	if s.gone != nil && !l.inProcess {
+		return s.gone
 	}
 	if l.peer == nil {
 		if s.RemoteErr != nil {
@@ -284,6 +289,7 @@ func Run(ctx context.Context, p Plan, s *Session, sink Sink) error {
 			}
 			sink.Progress(pr)
 		}
+		alive(ctx, &p, s, links)
 		m := &measurement{plan: &p, cell: &cells[i], started: time.Now()}
 		for _, l := range links {
 			// A transport that failed in an earlier cell is opened afresh: a failing size must not end a sweep.
@@ -302,6 +308,27 @@ func Run(ctx context.Context, p Plan, s *Session, sink Sink) error {
 		}
 	}
 	return ctx.Err()
+}
+
+// alive shows the peer that this side still works, which it would not notice while only transports of one process are measured. A peer that is
+// gone takes its links down with that reason; the others go on.
+func alive(ctx context.Context, p *Plan, s *Session, links []*link) {
+	if s.Remote == nil || s.gone != nil {
+		return
+	}
+	inner, cancel := context.WithTimeout(ctx, time.Duration(p.PhaseTimeout*float64(time.Second)))
+	defer cancel()
+	err := s.Remote.Alive(inner)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	s.gone = err
+	for _, l := range links {
+		if !l.inProcess && l.down == nil {
+			l.down = err
+			l.close(ctx)
+		}
+	}
 }
 
 // String names a cell for progress.

@@ -250,8 +250,7 @@ func (c *client) sense(op string, err error) error {
 	return toStatus(op, &fault.Error{Code: fault.PeerRefused, Op: op, Device: c.addr, Err: fmt.Errorf("its answer makes no sense: %w", err)})
 }
 
-// Alive keeps the server's watchdog quiet and finds a peer that is gone. It is not part of harness.Peer: a harness that is busy
-// elsewhere for long calls it between loops.
+// Alive implements harness.Peer: it keeps the server's watchdog quiet and finds a peer that is gone.
 func (c *client) Alive(ctx context.Context) error {
 	return c.call(ctx, "ask the peer for a sign", c.o.Phase, func(ctx context.Context) error {
 		_, err := c.rpc.Alive(ctx, &controlpb.AliveRequest{})
