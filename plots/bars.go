@@ -73,7 +73,7 @@ func (s *stacks) legend(width vg.Length) (at []vg.Point, lines int) {
 
 func (s *stacks) height(width, _, _ vg.Length) vg.Length {
 	_, lines := s.legend(width)
-	h := titleHeight + vg.Length(lines)*labelSize*lineSpacing + 6 + tickLength + smallSize*lineSpacing*2 + 2
+	h := titleRoom(s.title, width) + vg.Length(lines)*labelSize*lineSpacing + 6 + tickLength + smallSize*lineSpacing*2 + 2
 	for _, b := range s.bars {
 		h += s.rowHeight(b, width)
 	}
@@ -82,9 +82,8 @@ func (s *stacks) height(width, _, _ vg.Length) vg.Length {
 
 func (s *stacks) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length) {
 	t, width := p.theme, r.Max.X-r.Min.X
-	p.write("panel", oneLine(face(panelSize, true), s.title, width), face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
 	at, lines := s.legend(width)
-	y := r.Max.Y - titleHeight
+	y := p.panelTitle(s.title, r)
 	for i, name := range s.parts {
 		corner := vg.Point{X: r.Min.X + at[i].X, Y: y + at[i].Y}
 		p.box(vg.Rectangle{Min: vg.Point{X: corner.X, Y: corner.Y - labelSize}, Max: vg.Point{X: corner.X + 7, Y: corner.Y - 1.5}}, t.part(i))

@@ -55,11 +55,11 @@ type panel interface {
 
 // Series is what one line, row or bar of a figure shows, for those who want the values and not the drawing.
 type Series struct {
-	Panel  string `json:"panel,omitempty"`
-	Label  string `json:"label"`
-	XName  string `json:"x_name,omitempty"` // with its unit: "size (bytes)"
-	YName  string `json:"y_name,omitempty"`
-	Points []Point
+	Panel  string  `json:"panel,omitempty"`
+	Label  string  `json:"label"`
+	XName  string  `json:"x_name,omitempty"` // with its unit: "size (bytes)"
+	YName  string  `json:"y_name,omitempty"`
+	Points []Point `json:"points"`
 }
 
 // Point is one value of a series. Low and High bound it, nil where nothing bounds it. XLabel and YLabel are how people read the two.
@@ -134,7 +134,8 @@ func (f *Figure) layout() page {
 // draw draws the figure on a canvas of its size.
 func (f *Figure) draw(c vg.Canvas, g page, plain bool) *pen {
 	p := &pen{Canvas: draw.NewCanvas(c, f.width, g.total), theme: f.theme, ascii: plain}
-	p.box(vg.Rectangle{Max: vg.Point{X: f.width, Y: g.total}}, f.theme.page)
+	// A little more than the page: an image's last column and row are only partly within it.
+	p.box(vg.Rectangle{Min: vg.Point{X: -1, Y: -1}, Max: vg.Point{X: f.width + 1, Y: g.total + 1}}, f.theme.page)
 	y := g.total - margin
 	y = p.lines("title", g.title, face(titleSize, true), f.theme.ink, margin, y)
 	y = p.lines("subtitle", g.subtitle, face(labelSize, false), f.theme.muted, margin, y)

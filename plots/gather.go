@@ -95,7 +95,7 @@ func first(texts []string, n int) []string {
 	return append(slices.Clone(texts[:n]), fmt.Sprintf("and %d more", len(texts)-n))
 }
 
-// definitions says what a number means; another's definition is named and nothing more.
+// definitionText says what a number means; another's definition is named and nothing more.
 func definitionText(id string) string {
 	switch id {
 	case "bandwidth.confirmed":
@@ -108,6 +108,20 @@ func definitionText(id string) string {
 		return id + ": from post to completion"
 	}
 	return clean(id)
+}
+
+// meanings is the paragraph that says what the definitions mean, or nil.
+func meanings(definitions map[string]bool) []string {
+	var meant []string
+	for _, d := range slices.Sorted(maps.Keys(definitions)) {
+		if d != "" {
+			meant = append(meant, definitionText(d))
+		}
+	}
+	if len(meant) == 0 {
+		return nil
+	}
+	return []string{strings.Join(meant, ". ") + "."}
 }
 
 // caption is what every figure of cells says beneath: the given lines, then what the numbers mean, what all the series have in
@@ -136,13 +150,7 @@ func (g *gathered) caption(lines []string, common []string) []string {
 			partial++
 		}
 	}
-	var meant []string
-	for _, d := range slices.Sorted(maps.Keys(definitions)) {
-		meant = append(meant, definitionText(d))
-	}
-	if len(meant) > 0 {
-		out = append(out, strings.Join(meant, ". ")+".")
-	}
+	out = append(out, meanings(definitions)...)
 	out = append(out, lines...)
 	if len(common) > 0 {
 		out = append(out, "All series: "+strings.Join(common, ", ")+".")

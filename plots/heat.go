@@ -240,7 +240,7 @@ func (m *heatmap) numbered(w vg.Length) bool {
 
 func (m *heatmap) height(width, left, _ vg.Length) vg.Length {
 	_, h := m.side(width, left)
-	out := titleHeight + headWidth + h*vg.Length(len(m.rows)) + labelSize*lineSpacing + 6
+	out := titleRoom(m.title, width) + headWidth + h*vg.Length(len(m.rows)) + labelSize*lineSpacing + 6
 	if w, _ := m.side(width, left); m.numbered(w) && !slices.Equal(m.rows, m.columns) {
 		out += vg.Length(len(m.key(width))) * smallSize * lineSpacing
 	}
@@ -259,7 +259,6 @@ func (m *heatmap) key(width vg.Length) []string {
 func (m *heatmap) draw(p *pen, r vg.Rectangle, leftGutter, _ vg.Length) {
 	t, width := p.theme, r.Max.X-r.Min.X
 	f := face(smallSize, false)
-	p.write("panel", oneLine(face(panelSize, true), m.title, width), face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
 	w, h := m.side(width, leftGutter)
 	all := m.values()
 	lo, hi := slices.Min(all), slices.Max(all)
@@ -273,7 +272,7 @@ func (m *heatmap) draw(p *pen, r vg.Rectangle, leftGutter, _ vg.Length) {
 	}
 	numbered := m.numbered(w)
 	same := slices.Equal(m.rows, m.columns)
-	top := r.Max.Y - titleHeight - headWidth
+	top := p.panelTitle(m.title, r) - headWidth
 	fits := numbered
 	for i, c := range m.columns {
 		text := c

@@ -40,7 +40,6 @@ const (
 	labelGap    = vg.Length(12) // from the data to the labels: room for leaders
 	defaultBody = vg.Length(132)
 	mostLabel   = 0.36 // part of the figure's width
-	titleHeight = panelSize*lineSpacing + 5
 )
 
 // labelled is a text at the right side: of a line, or of a limit.
@@ -95,7 +94,7 @@ func (c *chart) height(width, _, _ vg.Length) vg.Length {
 	if body == 0 {
 		body = defaultBody
 	}
-	return titleHeight + max(body, need) + c.foot()
+	return titleRoom(c.title, width) + max(body, need) + c.foot()
 }
 
 func (c *chart) foot() vg.Length {
@@ -108,10 +107,9 @@ func (c *chart) foot() vg.Length {
 
 func (c *chart) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length) {
 	t := p.theme
-	p.write("panel", oneLine(face(panelSize, true), c.title, r.Max.X-r.Min.X), face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
 	data := vg.Rectangle{
 		Min: vg.Point{X: r.Min.X + leftGutter, Y: r.Min.Y + c.foot()},
-		Max: vg.Point{X: r.Max.X - rightGutter, Y: r.Max.Y - titleHeight},
+		Max: vg.Point{X: r.Max.X - rightGutter, Y: p.panelTitle(c.title, r)},
 	}
 	at := func(x, y float64) vg.Point {
 		return vg.Point{

@@ -14,6 +14,7 @@ import (
 
 	"gonum.org/v1/plot/vg/vgimg"
 
+	"hopbench/bench/ttft/curve"
 	"hopbench/bench/ttft/figure"
 	"hopbench/bench/ttft/report"
 	"hopbench/results"
@@ -414,4 +415,72 @@ func TestABoxWithoutAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	sound(t, f)
+}
+
+func TestTheRealmStandsInTheFigure(t *testing.T) {
+	c := rate("roce", "write", 4096, 1e-6, 1e9)
+	c.Realm = results.RealmEmulated
+	f, err := Bandwidth(run(c), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Series()[0].Label; got != "roce, emulated" || !f.panels[0].(*chart).lines[0].look.hollow {
+		t.Errorf("label %q, or a full marker", got)
+	}
+	doc := document()
+	doc.Projections[1].Measured = &curve.Origin{Realm: results.RealmSoftware}
+	bars, err := TTFT(doc, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	load, err := TTFTByLoad(doc, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []*Figure{bars, load} {
+		var drawn []string
+		for _, p := range lay(f).texts {
+			if p.kind == "label" {
+				drawn = append(drawn, p.text)
+			}
+		}
+		if text := strings.Join(drawn, " "); !strings.Contains(text, "tcp, same host, software") || strings.Contains(text, "InfiniBand, software") {
+			t.Errorf("%s: labels %s", f.Title, text)
+		}
+	}
+	doc.Projections[0].Measured = &curve.Origin{Realm: results.RealmDouble}
+	for name, draw := range map[string]func(*report.Document, Options) (*Figure, error){"parts": TTFT, "length": TTFTByLength, "load": TTFTByLoad} {
+		if _, err := draw(doc, Options{}); !errors.Is(err, ErrDouble) {
+			t.Errorf("TTFT by %s of a fake library: %v", name, err)
+		}
+	}
+	double := compare.Row{Ratio: ptr(1.0), Metric: compare.Bandwidth}
+	double.Realm = results.RealmDouble
+	if _, err := Ratios(&compare.Report{Rows: []compare.Row{double}}, Options{}); !errors.Is(err, ErrDouble) {
+		t.Errorf("ratios of a fake library: %v", err)
+	}
+}
+
+func TestOrigins(t *testing.T) {
+	var o Origins
+	if o.Notes() != nil {
+		t.Errorf("notes of nothing: %q", o.Notes())
+	}
+	runs := sweep(t)
+	o.Add(&runs[0])
+	text := strings.Join(o.Notes(), "\n")
+	for _, want := range []string{"alpha (8 CPUs A CPU, kernel 6.8); beta", "2026-05-04", "hopbench v1.0.0", "reference", "a published table"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestANameIsCutAtASlash(t *testing.T) {
+	f := face(smallSize, false)
+	name := "tcp/read/bandwidth.confirmed/256KiB/depth=16/software"
+	lines := wrap(f, name, widthOf(f, name)-3)
+	if len(lines) != 2 || lines[1] != "software" {
+		t.Errorf("%q", lines)
+	}
 }

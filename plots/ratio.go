@@ -3,12 +3,14 @@ package plots
 import (
 	"fmt"
 	"image/color"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"gonum.org/v1/plot/vg"
 
+	"hopbench/results"
 	"hopbench/results/compare"
 )
 
@@ -20,8 +22,12 @@ func Ratios(r *compare.Report, o Options) (*Figure, error) {
 	var order []string
 	without, lost := map[string]int{}, 0
 	var all []float64
+	definitions, realms := map[string]bool{}, map[string]bool{}
 	for i := range r.Rows {
 		row := &r.Rows[i]
+		if row.Realm == results.RealmDouble {
+			return nil, fmt.Errorf("%s: %w", row.Cell, ErrDouble)
+		}
 		if row.Ratio == nil || !finite(*row.Ratio) || *row.Ratio <= 0 {
 			without[row.Verdict]++
 			continue
@@ -36,6 +42,10 @@ func Ratios(r *compare.Report, o Options) (*Figure, error) {
 			continue
 		}
 		p.rows = append(p.rows, row)
+		definitions[row.Definition] = true
+		if row.Realm == results.RealmSoftware || row.Realm == results.RealmEmulated {
+			realms[row.Realm] = true
+		}
 		all = append(all, *row.Ratio)
 		for _, v := range []*float64{row.RatioLow, row.RatioHigh} {
 			if v != nil && *v > 0 && finite(*v) && *v < *row.Ratio*8 && *v > *row.Ratio/8 {
@@ -53,6 +63,10 @@ func Ratios(r *compare.Report, o Options) (*Figure, error) {
 	}
 	f.Caption = []string{fmt.Sprintf("Point: ratio of medians, new over old. Bar: 95 %% interval of the row alone. Grey: the least change that matters. Verdicts hold over all rows together (Holm, %s of a false one).", plain(r.Alpha)),
 		"Full circle: better. Full triangle: worse. Hollow: the same. Grey cross: undecided, or too few samples."}
+	f.Caption = append(f.Caption, meanings(definitions)...)
+	if len(realms) > 0 {
+		f.Caption = append(f.Caption, "Rows of "+strings.Join(slices.Sorted(maps.Keys(realms)), " and ")+" devices say so in their names; their figures are no link's.")
+	}
 	if lost > 0 {
 		f.Caption = append(f.Caption, fmt.Sprintf("%d more rows are not drawn.", lost))
 	}
@@ -65,7 +79,7 @@ func Ratios(r *compare.Report, o Options) (*Figure, error) {
 	if len(none) > 0 {
 		f.Caption = append(f.Caption, "Rows without a ratio: "+strings.Join(none, ", ")+".")
 	}
-	f.Caption = append(f.Caption, fmt.Sprintf("Old: %d files; new: %d files. Values: measured.", r.OldFiles, r.NewFiles))
+	f.Caption = append(f.Caption, fmt.Sprintf("Old: %s; new: %s.", plural(int64(r.OldFiles), "file"), plural(int64(r.NewFiles), "file")))
 	for _, w := range first(r.Warnings, 3) {
 		f.Caption = append(f.Caption, clean(w)+".")
 	}
@@ -134,7 +148,7 @@ func (s *forest) gutters(width vg.Length) (left, right vg.Length) {
 }
 
 func (s *forest) height(width, _, _ vg.Length) vg.Length {
-	h := titleHeight + tickLength + smallSize*lineSpacing + 2
+	h := titleRoom(s.title, width) + tickLength + smallSize*lineSpacing + 2
 	for _, r := range s.rows {
 		h += s.rowHeight(r, width)
 	}
@@ -144,8 +158,7 @@ func (s *forest) height(width, _, _ vg.Length) vg.Length {
 func (s *forest) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length) {
 	t, width := p.theme, r.Max.X-r.Min.X
 	f := face(smallSize, false)
-	p.write("panel", oneLine(face(panelSize, true), s.title, width), face(panelSize, true), t.ink, vg.Point{X: r.Min.X, Y: r.Max.Y}, left, below)
-	data := vg.Rectangle{Min: vg.Point{X: r.Min.X + leftGutter, Y: r.Min.Y + tickLength + smallSize*lineSpacing + 2}, Max: vg.Point{X: r.Max.X - rightGutter, Y: r.Max.Y - titleHeight}}
+	data := vg.Rectangle{Min: vg.Point{X: r.Min.X + leftGutter, Y: r.Min.Y + tickLength + smallSize*lineSpacing + 2}, Max: vg.Point{X: r.Max.X - rightGutter, Y: p.panelTitle(s.title, r)}}
 	px := func(v float64) vg.Length {
 		return data.Min.X + vg.Length(s.x.clamped(v))*(data.Max.X-data.Min.X)
 	}
@@ -153,7 +166,7 @@ func (s *forest) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length)
 	for _, row := range s.rows {
 		h := s.rowHeight(row, width)
 		if e := row.MinEffect; e != nil && *e > 0 && finite(*e) {
-			p.box(vg.Rectangle{Min: vg.Point{X: px(1 / (1 + *e)), Y: y - h}, Max: vg.Point{X: px(1 + *e), Y: y}}, t.grid)
+			p.box(vg.Rectangle{Min: vg.Point{X: px(1 / (1 + *e)), Y: y - h - 0.4}, Max: vg.Point{X: px(1 + *e), Y: y}}, t.grid) // over the seam to the next row
 		}
 		y -= h
 	}

@@ -76,7 +76,20 @@ func (p *pen) lines(kind string, lines []string, f font.Font, c color.Color, x, 
 	return y
 }
 
-// wrap breaks text at spaces into lines no wider than w. A word that is wider by itself is cut.
+// titleRoom is the height of a panel's title, which has as many lines as it needs.
+func titleRoom(title string, width vg.Length) vg.Length {
+	return vg.Length(max(1, len(wrap(face(panelSize, true), title, width))))*panelSize*lineSpacing + 5
+}
+
+// panelTitle writes a panel's title at its top, and returns the upper edge of what is left of the panel.
+func (p *pen) panelTitle(title string, r vg.Rectangle) vg.Length {
+	width := r.Max.X - r.Min.X
+	p.lines("panel", wrap(face(panelSize, true), title, width), face(panelSize, true), p.theme.ink, r.Min.X, r.Max.Y)
+	return r.Max.Y - titleRoom(title, width)
+}
+
+// wrap breaks text at spaces into lines no wider than w. A word that is wider by itself is cut, after a slash or a comma where
+// its second half before the cut has one.
 func wrap(f font.Font, s string, w vg.Length) []string {
 	var lines []string
 	line := ""
@@ -107,18 +120,24 @@ func wrap(f font.Font, s string, w vg.Length) []string {
 	return lines
 }
 
-// fitting is the number of bytes of the longest beginning of s that is no wider than w, one rune at least.
+// fitting is the number of bytes of the beginning of s that stands on a line of width w, one rune at least.
 func fitting(f font.Font, s string, w vg.Length) int {
-	n := 0
+	n, seam := 0, 0
 	for i, r := range s {
 		end := i + utf8.RuneLen(r)
 		if r == utf8.RuneError {
 			end = i + 1
 		}
 		if n > 0 && widthOf(f, s[:end]) > w {
+			if seam > n/2 {
+				return seam
+			}
 			break
 		}
 		n = end
+		if r == '/' || r == ',' || r == ';' {
+			seam = end
+		}
 	}
 	return n
 }

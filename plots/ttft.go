@@ -16,6 +16,9 @@ import (
 // TTFT draws time to first token by its parts, a bar for each link: the requests around the median and, under a load, those
 // around p99. A document without any served projection is ErrEmpty.
 func TTFT(doc *report.Document, o Options) (*Figure, error) {
+	if err := refuseDouble(doc); err != nil {
+		return nil, err
+	}
 	f := newFigure(o, "Time to first token by parts", about(doc, true, true))
 	s := &stacks{title: "TTFT of the requests around the median, and around p99 where there is a load", xName: "time (seconds)", xTitle: "time to first token",
 		parts: []string{"queue", "prefill", "transfer (exposed)", "orchestration", "first decode step"}, total: unit.Seconds}
@@ -32,7 +35,7 @@ func TTFT(doc *report.Document, o Options) (*Figure, error) {
 		if p.Unserviceable != nil {
 			continue
 		}
-		name := linkName(p.Label, p.Provenance["transfer"], p.Hypothetical != "")
+		name := linkName(p.Label, p.Provenance["transfer"], realms(doc)[p.Label], p.Hypothetical != "")
 		if p.PartsTail == nil {
 			add(name, p.PartsMedian)
 			continue
@@ -51,8 +54,11 @@ func TTFT(doc *report.Document, o Options) (*Figure, error) {
 // TTFTByLength draws TTFT of a request alone against the tokens of its prompt, and marks where links cross, as far as the
 // document has asked. Without such series it is ErrEmpty.
 func TTFTByLength(doc *report.Document, o Options) (*Figure, error) {
+	if err := refuseDouble(doc); err != nil {
+		return nil, err
+	}
 	f := newFigure(o, "Time to first token by prompt length", about(doc, false, false))
-	c := seriesChart(doc.AgainstISL, f.theme, "TTFT of a request alone", "prompt (tokens)")
+	c := seriesChart(doc.AgainstISL, realms(doc), f.theme, "TTFT of a request alone", "prompt (tokens)")
 	if len(c.lines) == 0 {
 		return nil, fmt.Errorf("time to first token by prompt length: %w; `hopbench ttft --against-isl FROM:TO --json` makes the series", ErrEmpty)
 	}
@@ -82,8 +88,11 @@ func TTFTByLength(doc *report.Document, o Options) (*Figure, error) {
 // TTFTByLoad draws p50 and p99 of TTFT against the rate of requests; a series ends where the load can no longer be served.
 // Without such series it is ErrEmpty.
 func TTFTByLoad(doc *report.Document, o Options) (*Figure, error) {
+	if err := refuseDouble(doc); err != nil {
+		return nil, err
+	}
 	f := newFigure(o, "Time to first token by load", about(doc, true, false))
-	c := seriesChart(doc.AgainstRate, f.theme, "TTFT, median (line) and p99 (dotted)", "rate (requests/s)")
+	c := seriesChart(doc.AgainstRate, realms(doc), f.theme, "TTFT, median (line) and p99 (dotted)", "rate (requests/s)")
 	if len(c.lines) == 0 {
 		return nil, fmt.Errorf("time to first token by load: %w; `hopbench ttft --against-rate 1,2,4 --json` makes the series", ErrEmpty)
 	}
@@ -110,7 +119,7 @@ func TTFTByLoad(doc *report.Document, o Options) (*Figure, error) {
 }
 
 // seriesChart makes lines of TTFT series over an axis that is set later.
-func seriesChart(series []figure.Series, t *theme, title, xName string) *chart {
+func seriesChart(series []figure.Series, realm map[string]string, t *theme, title, xName string) *chart {
 	c := &chart{title: title, xName: xName, yName: "TTFT (seconds)", body: 190}
 	var ys []float64
 	for i, s := range series {
@@ -121,8 +130,8 @@ func seriesChart(series []figure.Series, t *theme, title, xName string) *chart {
 		if s.Provenance == results.FromSource {
 			l.dashes = dashed
 		}
-		l.hollow = s.Hypothetical
-		name := linkName(s.Label, s.Provenance, s.Hypothetical)
+		l.hollow = s.Hypothetical || realm[s.Label] != ""
+		name := linkName(s.Label, s.Provenance, realm[s.Label], s.Hypothetical)
 		main, tail := line{label: name, look: l}, line{label: name + ", p99", look: l, plain: true}
 		tail.look.dashes = dotted
 		for _, p := range s.Points {
@@ -162,8 +171,43 @@ func countScale(values []float64) scale {
 	return s
 }
 
-func linkName(label, provenance string, hypothetical bool) string {
+// refuseDouble is an error where a link was measured through a fake library.
+func refuseDouble(doc *report.Document) error {
+	for i := range doc.Projections {
+		if m := doc.Projections[i].Measured; m != nil && m.Realm == results.RealmDouble {
+			return fmt.Errorf("%s: %w", clean(doc.Projections[i].Label), ErrDouble)
+		}
+	}
+	return nil
+}
+
+// realms is the realm of each link that was measured over something else than hardware.
+func realms(doc *report.Document) map[string]string {
+	out := map[string]string{}
+	for i := range doc.Projections {
+		if p := &doc.Projections[i]; p.Measured != nil && p.Measured.Realm != "" && p.Measured.Realm != results.RealmHardware {
+			out[p.Label] = p.Measured.Realm
+		}
+	}
+	return out
+}
+
+// realmText is what a link of that realm was measured over.
+func realmText(realm string) string {
+	switch realm {
+	case results.RealmSoftware:
+		return "software, with no link involved"
+	case results.RealmEmulated:
+		return "an emulated machine, whose speed is no hardware's"
+	}
+	return clean(realm)
+}
+
+func linkName(label, provenance, realm string, hypothetical bool) string {
 	label = clean(label)
+	if realm != "" && !strings.Contains(label, realm) {
+		label += ", " + clean(realm)
+	}
 	if provenance != "" && provenance != results.Measured && !strings.Contains(label, provenance) {
 		label += " (" + clean(provenance) + ")"
 	}
@@ -219,12 +263,16 @@ func projected(doc *report.Document) []string {
 			left = append(left, clean(p.Label)+": the load cannot be served ("+clean(p.Unserviceable.Part)+")")
 		}
 		if m := p.Measured; m != nil && m.Realm != "" && m.Realm != results.RealmHardware {
-			left = append(left, clean(p.Label)+": measured over "+clean(m.Realm)+", which no link is")
+			left = append(left, clean(p.Label)+": measured over "+realmText(m.Realm))
 		}
 		hypothetical = hypothetical || p.Hypothetical != ""
 	}
 	for _, r := range doc.Refused {
-		left = append(left, clean(r.Label)+": "+clean(r.Reason))
+		reason := clean(r.Reason)
+		if !strings.HasPrefix(reason, clean(r.Label)) {
+			reason = clean(r.Label) + ": " + reason
+		}
+		left = append(left, reason)
 	}
 	if len(assumptions) > 0 {
 		out = append(out, "Taken for granted: "+strings.Join(first(assumptions, 5), "; ")+".")
