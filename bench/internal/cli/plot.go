@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,9 @@ type plotKind struct {
 	draw        func([]results.Run, plots.Options) (*plots.Figure, error)
 	read        func(env *Env, args []string, dash int, o plots.Options) (*plots.Figure, error)
 }
+
+// everyKind stands for all kinds that are drawn from result files.
+const everyKind = "all"
 
 // plotKinds are the figures, in the order in which a folder gets those of result files.
 var plotKinds = []plotKind{
@@ -39,16 +43,17 @@ var plotKinds = []plotKind{
 }
 
 type plotFlags struct {
-	kind, out, title string
-	formats          []string
-	cells            []string
-	dark, force      bool
-	width            float64
+	out, title, theme string
+	kinds, formats    []string
+	cells             []string
+	force             bool
+	width             float64
 }
 
 func newPlot(env *Env) *cobra.Command {
 	var o plotFlags
-	var kinds, formats []string
+	kinds, formats := []string{everyKind}, []string(nil)
+	themes := []string{"light", "dark"}
 	var about strings.Builder
 	for _, k := range plotKinds {
 		kinds = append(kinds, k.name)
@@ -58,21 +63,24 @@ func newPlot(env *Env) *cobra.Command {
 		formats = append(formats, string(f))
 	}
 	cmd := &cobra.Command{
-		Use:   "plot FILE... (--out FIGURE | --out DIR)",
+		Use:   "plot FILE... [--out DIR | --out FIGURE]",
 		Short: "Draw figures from result files: SVG, PNG, PDF",
-		Long: `Draws figures of result files. --out with a name that ends in .svg, .png or .pdf draws one figure;
-with a folder every figure that the files have values for, in each of --format.
+		Long: `Draws figures of result files: bandwidth and latency as SVG and PNG into the folder that --out names
+(this one by default), or the kinds of --kind in the formats of --format. --out with a name that ends
+in .svg, .png or .pdf draws one figure. A - reads standard input. What exists is not replaced without
+--force.
 
---kind ratio, ttft, ttft-length, ttft-load and topology read what the list says.
+--kind all is every kind that the files have values for. --kind ratio, ttft, ttft-length, ttft-load
+and topology stand alone and read what the list says.
 
 Rows of different definitions are never on one pair of axes. Each figure says beneath what its
 numbers mean, where, when and by what they were measured, and what has no value and why. A figure's
 markers are hollow where a software device or an emulated machine was measured.
 
 Kinds:` + about.String(),
-		Example: `  hopbench plot run.jsonl --out bandwidth.svg
-  hopbench plot run.jsonl --metric latency --out latency.png --dark
-  hopbench plot results/runs --out figures/ --format svg,pdf --cells 'tcp/write/*'
+		Example: `  hopbench plot run.jsonl
+  hopbench plot run.jsonl --kind latency --out latency.png --theme dark
+  hopbench plot results/runs --out figures/ --kind all --format svg,pdf --cells 'tcp/write/*'
   hopbench plot --kind ratio base.jsonl head.jsonl --out ratio.pdf
   hopbench ttft llama-3.1-8b --isl 8000 --reference --json | hopbench plot --kind ttft - --out ttft.svg`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -85,7 +93,12 @@ Kinds:` + about.String(),
 			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf("--kind", o.kind, kinds); o.kind != "" && err != nil {
+			for _, k := range o.kinds {
+				if err := oneOf("--kind", k, kinds); err != nil {
+					return err
+				}
+			}
+			if err := oneOf("--theme", o.theme, themes); err != nil {
 				return err
 			}
 			for _, f := range o.formats {
@@ -93,29 +106,33 @@ Kinds:` + about.String(),
 					return err
 				}
 			}
+			if len(o.formats) == 0 {
+				return usagef("--format: it is empty")
+			}
 			return o.run(env, args, cmd.ArgsLenAtDash(), cmd.Flags().Changed("format"))
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.kind, "kind", "", "which figure: "+strings.Join(kinds, ", ")+" (default bandwidth, or all for a folder)")
-	f.StringVar(&o.kind, "metric", "", "the same as --kind")
-	f.StringVarP(&o.out, "out", "o", "", "the figure's file, or a folder")
-	f.StringSliceVar(&o.formats, "format", []string{"svg"}, "formats for a folder: "+strings.Join(formats, ", "))
+	f.StringSliceVar(&o.kinds, "kind", nil, "which figures: "+strings.Join(kinds, ", ")+" (default bandwidth,latency; bandwidth for one file)")
+	f.StringSliceVar(&o.kinds, "metric", nil, "the same as --kind")
+	f.StringVarP(&o.out, "out", "o", ".", "a folder, or the file of one figure")
+	f.StringSliceVar(&o.formats, "format", []string{"svg", "png"}, "formats for a folder: "+strings.Join(formats, ", "))
 	f.StringSliceVar(&o.cells, "cells", nil, "only the cells whose name matches a pattern, as in compare")
-	f.BoolVar(&o.dark, "dark", false, "light on dark")
+	f.StringVar(&o.theme, "theme", themes[0], "light or dark")
 	f.StringVar(&o.title, "title", "", "another title")
 	f.Float64Var(&o.width, "width", 17, "width of a figure in centimetres")
 	f.BoolVar(&o.force, "force", false, "replace files that exist")
 	// The only error is a flag that is not defined.
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("metric", cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("theme", cobra.FixedCompletions(themes, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 func (o *plotFlags) run(env *Env, args []string, dash int, formatAsked bool) error {
 	if o.out == "" {
-		return usagef("plot: --out names a figure's file (.svg, .png, .pdf) or a folder")
+		return usagef("--out is empty: it names a figure's file (.svg, .png, .pdf) or a folder")
 	}
 	if !(o.width >= 8 && o.width <= 100) {
 		return usagef("--width %v: between 8 and 100 centimetres", o.width)
@@ -137,19 +154,18 @@ func (o *plotFlags) run(env *Env, args []string, dash int, formatAsked bool) err
 			return err
 		}
 	}
-	kind := plotKinds[0]
-	for _, k := range plotKinds {
-		if k.name == o.kind {
-			kind = k
-		}
+	kinds, err := o.chosen(folder)
+	if err != nil {
+		return err
 	}
+	kind := kinds[0]
 	tool, commit := toolVersion()
-	options := plots.Options{Dark: o.dark, Title: o.title, Width: o.width}
+	options := plots.Options{Dark: o.theme == "dark", Title: o.title, Width: o.width}
 	if kind.read != nil {
 		if len(o.cells) > 0 && kind.name != "ratio" {
 			return usagef("--cells chooses among cells of result files, and --kind %s has none", kind.name)
 		}
-		options.Notes = []string{strings.TrimSpace("hopbench " + tool + " " + commit[:min(len(commit), 12)])}
+		options.Notes = []string{"Drawn by " + strings.TrimSpace("hopbench "+tool+" "+commit[:min(len(commit), 12)]) + "."}
 		return o.other(env, kind, args, dash, format, options)
 	}
 	runs, err := readRuns(env, args)
@@ -165,13 +181,39 @@ func (o *plotFlags) run(env *Env, args []string, dash int, formatAsked bool) err
 		return err
 	}
 	if folder {
-		return o.all(env, runs, options)
+		return o.all(env, kinds, runs, options)
 	}
 	f, err := kind.draw(runs, options)
 	if err != nil {
 		return usagef("plot: %w", err)
 	}
 	return save(env, f, o.out, format, o.force)
+}
+
+// chosen is the kinds that the flags ask for, one at least. One file takes one kind, and what is not drawn from cells stands alone.
+func (o *plotFlags) chosen(folder bool) ([]plotKind, error) {
+	names := o.kinds
+	if len(names) == 0 {
+		names = []string{"bandwidth", "latency"}
+		if !folder {
+			names = names[:1]
+		}
+	}
+	var kinds []plotKind
+	for _, k := range plotKinds {
+		if slices.Contains(names, k.name) || k.read == nil && slices.Contains(names, everyKind) {
+			kinds = append(kinds, k)
+		}
+	}
+	if !folder && len(kinds) > 1 {
+		return nil, usagef("--out %s is one figure; --kind %s are %d: name a folder", o.out, strings.Join(names, ","), len(kinds))
+	}
+	for _, k := range kinds {
+		if k.read != nil && len(kinds) > 1 {
+			return nil, usagef("--kind %s reads other files than the others do: ask for it alone", k.name)
+		}
+	}
+	return kinds, nil
 }
 
 // other draws a kind that does not come from the cells of result files alone.
@@ -205,8 +247,9 @@ func (o *plotFlags) other(env *Env, kind plotKind, args []string, dash int, form
 	return nil
 }
 
-// all draws every kind that the runs have values for into the folder.
-func (o *plotFlags) all(env *Env, runs []results.Run, options plots.Options) error {
+// all draws the kinds into the folder. One that was asked for by name must have values; of the others those that have none are
+// said on standard error.
+func (o *plotFlags) all(env *Env, kinds []plotKind, runs []results.Run, options plots.Options) error {
 	type sheet struct {
 		figure *plots.Figure
 		name   string
@@ -214,12 +257,9 @@ func (o *plotFlags) all(env *Env, runs []results.Run, options plots.Options) err
 	}
 	var sheets []sheet
 	var empty []error
-	for _, k := range plotKinds {
-		if k.draw == nil || o.kind != "" && o.kind != k.name {
-			continue
-		}
+	for _, k := range kinds {
 		f, err := k.draw(runs, options)
-		if errors.Is(err, plots.ErrEmpty) {
+		if errors.Is(err, plots.ErrEmpty) && !slices.Contains(o.kinds, k.name) {
 			empty = append(empty, err)
 			continue
 		}
@@ -236,6 +276,9 @@ func (o *plotFlags) all(env *Env, runs []results.Run, options plots.Options) err
 	}
 	if len(sheets) == 0 {
 		return usagef("plot: %w", errors.Join(empty...))
+	}
+	for _, err := range empty {
+		fmt.Fprintf(env.Stderr, "hopbench: plot: no figure: %v\n", err)
 	}
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return usagef("--out: %w", err)

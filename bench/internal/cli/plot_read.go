@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"hopbench/bench/ttft/report"
 	"hopbench/plots"
+	"hopbench/results"
 	"hopbench/results/compare"
 )
 
@@ -29,6 +32,19 @@ func plotRatio(_ *Env, args []string, dash int, o plots.Options) (*plots.Figure,
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
+	var origins plots.Origins
+	for _, paths := range [][]string{oldPaths, newPaths} {
+		err := results.EachFile(paths, func(runs []results.Run) error {
+			for i := range runs {
+				origins.Add(&runs[i])
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, usagef("%w", err)
+		}
+	}
+	o.Notes = append(origins.Notes(), o.Notes...)
 	f, err := plots.Ratios(r, o)
 	if err != nil {
 		return nil, usagef("plot: %w", err)
@@ -55,14 +71,22 @@ func plotTTFT(draw func(*report.Document, plots.Options) (*plots.Figure, error))
 func plotTopology(env *Env, args []string, _ int, o plots.Options) (*plots.Figure, error) {
 	var doc struct {
 		Source string      `json:"source"`
+		Live   bool        `json:"live"`
 		Kernel string      `json:"kernel"`
 		Graph  plots.Graph `json:"graph"`
 	}
 	if err := readDocument(env, args, "graph", "hopbench probe --json", &doc); err != nil {
 		return nil, err
 	}
+	var from []string
+	if doc.Source != "" && !doc.Live {
+		from = append(from, "captured host "+filepath.Base(doc.Source))
+	}
 	if doc.Kernel != "" {
-		o.Notes = append([]string{"Kernel " + doc.Kernel + "."}, o.Notes...)
+		from = append(from, "kernel "+doc.Kernel)
+	}
+	if len(from) > 0 {
+		o.Notes = append([]string{"Read from: " + strings.Join(from, ", ") + "."}, o.Notes...)
 	}
 	f, err := plots.Topology(doc.Graph, o)
 	if err != nil {
