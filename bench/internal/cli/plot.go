@@ -257,10 +257,11 @@ func (o *plotFlags) all(env *Env, kinds []plotKind, runs []results.Run, options 
 	}
 	var sheets []sheet
 	var empty []error
+	var without []string // the names of the kinds of empty
 	for _, k := range kinds {
 		f, err := k.draw(runs, options)
 		if errors.Is(err, plots.ErrEmpty) && !slices.Contains(o.kinds, k.name) {
-			empty = append(empty, err)
+			empty, without = append(empty, err), append(without, k.name)
 			continue
 		}
 		if err != nil {
@@ -277,8 +278,8 @@ func (o *plotFlags) all(env *Env, kinds []plotKind, runs []results.Run, options 
 	if len(sheets) == 0 {
 		return usagef("plot: %w", errors.Join(empty...))
 	}
-	for _, err := range empty {
-		fmt.Fprintf(env.Stderr, "hopbench: plot: no figure: %v\n", err)
+	if len(without) > 0 {
+		fmt.Fprintf(env.Stderr, "hopbench: plot: no values for %s\n", strings.Join(without, ", "))
 	}
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return usagef("--out: %w", err)
@@ -342,11 +343,11 @@ func save(env *Env, f *plots.Figure, name string, format plots.Format, force boo
 	if err != nil {
 		return usagef("--out: %w", err)
 	}
-	if _, err := file.Write(b.Bytes()); err != nil {
-		file.Close()
-		return fmt.Errorf("plot: %s: %w", name, err)
-	}
-	if err := file.Close(); err != nil {
+	_, err = file.Write(b.Bytes())
+	if err := errors.Join(err, file.Close()); err != nil {
+		if !force { // it was not there before; half a figure is none
+			os.Remove(name)
+		}
 		return fmt.Errorf("plot: %s: %w", name, err)
 	}
 	fmt.Fprintln(env.Stdout, name)

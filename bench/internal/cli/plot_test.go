@@ -43,7 +43,7 @@ func TestPlot(t *testing.T) {
 		{"no values", []string{file, "--kind", "latency", "--out", filepath.Join(dir, "l.svg")}, 2, "nothing to draw"},
 		{"empty out", []string{file, "--out", ""}, 2, "--out is empty"},
 		{"bandwidth as SVG and PNG by default", []string{file, "-o", filepath.Join(dir, "default")}, 0, "bandwidth.png"},
-		{"what has no values by default is said", []string{file, "-o", filepath.Join(dir, "default"), "--force"}, 0, "no figure: latency: nothing to draw"},
+		{"what has no values by default is said", []string{file, "-o", filepath.Join(dir, "default"), "--force"}, 0, "no values for latency"},
 		{"what was asked for has no values", []string{file, "-o", filepath.Join(dir, "asked"), "--kind", "bandwidth,latency"}, 2, "latency: nothing to draw"},
 		{"all kinds", []string{file, "-o", filepath.Join(dir, "all"), "--kind", "all", "--theme", "dark"}, 0, "bandwidth.svg"},
 		{"two kinds in one file", []string{file, "-o", filepath.Join(dir, "two.svg"), "--kind", "bandwidth,latency"}, 2, "name a folder"},
