@@ -148,7 +148,7 @@ func (p *Plan) Check() error {
 	}
 	seconds := func(name string, v, low, high float64) {
 		if !(v >= low && v <= high) {
-			bad("%s: %g; %g to %g are possible", name, v, low, high)
+			bad("%s: %g; %g to %g are possible (seconds, or bytes a second)", name, v, low, high)
 		}
 	}
 	seconds("duration_seconds", p.Duration, 0.02, 86400)
@@ -161,6 +161,11 @@ func (p *Plan) Check() error {
 	case transports.Adaptive, transports.Spin, transports.Block:
 	default:
 		bad("wait: there is no %q; want adaptive, spin or block", p.Wait)
+	}
+	switch p.HugePages {
+	case "", "transparent", "2MiB", "1GiB":
+	default:
+		bad("huge_pages: there is no %q; want transparent, 2MiB or 1GiB", p.HugePages)
 	}
 	if p.Buffers != "reuse" && p.Buffers != "rotate" {
 		bad("buffers: there is no %q; want reuse or rotate", p.Buffers)

@@ -50,6 +50,9 @@ func allocateHost(s Spec) (Buffer, error) {
 	}
 	rounded := (s.Bytes + page - 1) / page * page
 	whole, err := unix.Mmap(-1, 0, int(rounded), unix.PROT_READ|unix.PROT_WRITE, flags)
+	if err != nil && s.HugePages != "" && s.HugePages != "transparent" {
+		err = fmt.Errorf("too few pages of %s are reserved (/proc/sys/vm/nr_hugepages, /sys/kernel/mm/hugepages): %w", s.HugePages, err)
+	}
 	if err != nil {
 		return nil, failed(fault.MemoryExhausted, err)
 	}
@@ -70,7 +73,7 @@ func allocateHost(s Spec) (Buffer, error) {
 		_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(&whole[0])), uintptr(len(whole)), mpolPreferred, uintptr(unsafe.Pointer(&mask[0])), 1024, 0)
 		if errno != 0 {
 			b.Close()
-			return nil, failed(fault.MemoryKind, fmt.Errorf("bind to NUMA node %d: %w", *s.NUMANode, errno))
+			return nil, failed(fault.MemoryKind, fmt.Errorf("there is no NUMA node %d with memory here: %w", *s.NUMANode, errno))
 		}
 	}
 	// Touch every page now. MADV_POPULATE_WRITE (Linux 5.14) reports a shortage as an error where touching by hand would end the process.

@@ -88,6 +88,9 @@ func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoi
 }
 
 func bindError(at netip.AddrPort, err error) error {
+	if fault.ClassOf(err) != fault.Internal {
+		return err
+	}
 	if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EADDRINUSE) || errors.Is(err, unix.EACCES) {
 		return &fault.Error{Code: fault.TCPBind, Op: "listen for data", Device: at.String(), Err: err}
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hopbench/transports"
+	"hopbench/transports/fault"
 )
 
 // The names of the driver's settings.
@@ -110,7 +111,7 @@ func (s sockSettings) apply(fd int) error {
 	}
 	if s.congestion != "" {
 		if err := set("TCP_CONGESTION to "+s.congestion, unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, s.congestion)); err != nil {
-			return fmt.Errorf("%w (this kernel has %s)", err, available())
+			return &fault.Error{Code: fault.SettingInvalid, Op: "choose the congestion control", Err: fmt.Errorf("%w (this kernel has %s)", err, available())}
 		}
 	}
 	if s.zerocopy {

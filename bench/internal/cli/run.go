@@ -22,6 +22,7 @@ import (
 	"hopbench/results/table"
 	"hopbench/results/unit"
 	"hopbench/transports"
+	"hopbench/transports/fault"
 )
 
 func newRun(env *Env) *cobra.Command {
@@ -75,6 +76,9 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	}
 	if err := plan.Check(); err != nil {
 		return usagef("%s", f.planError(err))
+	}
+	if err := f.checkUse(cmd, plan); err != nil {
+		return err
 	}
 	if err := f.checkSpin(plan); err != nil {
 		return err
@@ -182,13 +186,16 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 
 // verdict is the exit status of a whole run: 1 where a cell failed, 3 where a transport that was asked for by name was waived.
 func (f *runFlags) verdict(cells []results.Cell, c selection) error {
-	failed, waived := 0, ""
+	failed, waived, status := 0, "", 1
 	var reason, code string
 	for _, cell := range cells {
 		switch cell.Status {
 		case results.StatusFailed:
 			if failed++; failed == 1 {
 				reason, code = cell.Transport+": "+cell.Reason, cell.Code
+			}
+			if row, ok := fault.Lookup(fault.Code(cell.Code)); ok && row.Class == fault.Usage {
+				status = 2 // an address or a setting that only the transport could judge
 			}
 		case results.StatusWaived:
 			if c.named && waived == "" {
@@ -197,16 +204,16 @@ func (f *runFlags) verdict(cells []results.Cell, c selection) error {
 			}
 		}
 	}
-	said := func(status int, text string) error {
+	said := func(exit int, text string) error {
 		fmt.Fprintf(f.env.Stderr, "hopbench: %s\n", text)
 		if code != "" {
 			fmt.Fprintf(f.env.Stderr, "hopbench: `hopbench doctor --explain %s` says more\n", code)
 		}
-		return exitError{code: status}
+		return exitError{code: exit}
 	}
 	switch {
 	case failed > 0:
-		return said(1, fmt.Sprintf("%d of %d cells failed; the first: %s", failed, len(cells), reason))
+		return said(status, fmt.Sprintf("%d of %d cells failed; the first: %s", failed, len(cells), reason))
 	case waived != "":
 		return said(3, waived)
 	}
@@ -313,6 +320,22 @@ func choose(ctx context.Context, env *Env, c selection, names []string) ([]strin
 	return chosen, skipped, nil
 }
 
+// checkUse refuses a setting that none of the chosen transports knows: it would change nothing, in silence.
+func (f *runFlags) checkUse(cmd *cobra.Command, p harness.Plan) error {
+	var known []transports.Setting
+	for _, d := range f.env.Drivers {
+		if slices.Contains(p.Transports, d.Name()) {
+			known = append(known, d.Settings()...)
+		}
+	}
+	for _, name := range sortedKeys(f.settings) {
+		if cmd.Flags().Changed(name) && !slices.ContainsFunc(known, func(s transports.Setting) bool { return s.Name == name }) {
+			return usagef("--%s: none of the transports that would run (%s) has such a setting", name, strings.Join(p.Transports, ", "))
+		}
+	}
+	return nil
+}
+
 // checkSpin refuses more spinning threads than CPUs: they would starve each other.
 func (f *runFlags) checkSpin(p harness.Plan) error {
 	if p.Wait != transports.Spin {
@@ -387,14 +410,18 @@ var flagOf = map[string]string{
 	"duration_seconds": "duration", "round_seconds": "round", "warmup_seconds": "warmup", "phase_timeout_seconds": "phase-timeout",
 	"stall_timeout_seconds": "stall-timeout", "rate_bytes_per_second": "rate", "local_memory": "local-mem", "remote_memory": "remote-mem",
 	"pieces": "pieces", "depth": "depth", "streams": "streams", "batch": "batch", "rounds": "rounds", "concurrency": "concurrency",
-	"wait": "wait", "buffers": "buffers", "requests": "kv",
+	"wait": "wait", "buffers": "buffers", "requests": "kv", "huge_pages": "huge-pages",
 }
 
 // planError is the first thing wrong with a plan, by the flag that a user knows; by the field where a plan file was given.
 func (f *runFlags) planError(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	field, rest, ok := strings.Cut(line, ":")
-	if flag := flagOf[field]; ok && flag != "" && f.planFile == "" {
+	flag := flagOf[field]
+	if f.mem != "" && (flag == "local-mem" || flag == "remote-mem") {
+		flag = "mem"
+	}
+	if ok && flag != "" && f.planFile == "" {
 		return "--" + flag + ":" + rest
 	}
 	return line

@@ -213,6 +213,14 @@ func (f *runFlags) plan(cmd *cobra.Command) (harness.Plan, selection, error) {
 			return p, none, err
 		}
 	}
+	for name, n := range map[string]int{"pieces": f.pieces, "batch": f.batch} {
+		if n < 1 {
+			return fail(name, fmt.Errorf("%d; at least 1", n))
+		}
+	}
+	if given("numa-node") && f.numaNode < -1 {
+		return fail("numa-node", fmt.Errorf("%d; a node, or -1 for no wish", f.numaNode))
+	}
 	set(use("pieces"), &p.Pieces, f.pieces)
 	set(use("scattered"), &p.Scattered, f.scattered)
 	set(use("concurrency"), &p.Concurrency, f.concurrency)
@@ -313,6 +321,9 @@ func (f *runFlags) readSettings(cmd *cobra.Command, p *harness.Plan) error {
 	for _, m := range []map[string]string{p.Settings, p.RemoteSettings} {
 		for _, name := range sortedKeys(m) {
 			if err := transports.CheckSettings(known, map[string]string{name: m[name]}); err != nil {
+				if _, both := p.Settings[name]; !both {
+					return usagef("--remote %s=%s: %v", name, m[name], err)
+				}
 				return usagef("--%s: %v", name, err)
 			}
 		}
@@ -346,6 +357,8 @@ func readPlan(path string, p *harness.Plan) error {
 
 func (f *runFlags) outMode() (results.Mode, error) {
 	switch {
+	case f.out == "-":
+		return 0, usagef("--out -: --json prints the records on standard output")
 	case f.force && f.appendTo:
 		return 0, usagef("--force and --append: choose one")
 	case (f.force || f.appendTo) && f.out == "":
