@@ -103,7 +103,7 @@ mount -t overlay overlay -o lowerdir=/ro,upperdir=/rw/upper,workdir=/rw/work /ne
 mkdir -p /newroot/out
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 out /newroot/out
 for d in proc sys dev; do mount --move /\$d /newroot/\$d; done
-mount -t tmpfs tmp /newroot/tmp; chmod 1777 /newroot/tmp; mount -t tmpfs run /newroot/run
+mount -t tmpfs run /newroot/run # /tmp is the machine's own under the overlay: the command's folder may lie there
 mkdir -p /newroot/dev/shm /newroot/dev/pts
 mount -t tmpfs shm /newroot/dev/shm; mount -t devpts pts /newroot/dev/pts
 ip link set lo up

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -105,7 +106,7 @@ func (e *endpoint) explainLoop(op string, err error, confirmed uint64) error {
 	if !errors.As(err, &f) {
 		return out
 	}
-	events := e.events()
+	events := e.settle(f)
 	var excluded []string
 	if confirmed > 0 {
 		excluded = append(excluded, fmt.Sprintf("excluded: GID, path MTU and keys at the start, since %d operations were confirmed before", confirmed))
@@ -144,6 +145,28 @@ func (e *endpoint) explainLoop(op string, err error, confirmed uint64) error {
 	}
 	out.Hint = strings.Join(events, "; ")
 	return out
+}
+
+// settle drains what the device has reported. A queue that fails with its port can say so before the port does: then it waits a moment
+// for the news.
+func (e *endpoint) settle(f *ibverbs.Failure) []string {
+	events := e.events()
+	switch statusCodes[f.Status] {
+	case fault.VerbsLocalQueue, fault.VerbsFlushed, fault.VerbsRetries:
+	default:
+		return events
+	}
+	const step, most = 20 * time.Millisecond, 500 * time.Millisecond
+	for waited := time.Duration(0); waited < most; waited += step {
+		port, err := e.t.context.Port(e.t.number)
+		down := err == nil && port.State != ibverbs.PortActive
+		if len(events) > 0 && (down || err != nil) {
+			break
+		}
+		time.Sleep(step)
+		events = append(events, e.events()...)
+	}
+	return events
 }
 
 // eventNames are the asynchronous events that explain a failed loop, as IBV_EVENT_* counts them.

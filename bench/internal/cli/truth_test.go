@@ -129,10 +129,10 @@ func (h *twoHosts) sent() int64 {
 // was handed to a socket and not received would measure more.
 func TestNamespaceLimitedLinkMeasuresItsLimit(t *testing.T) {
 	h := newTwoHosts(t, "tbf", "rate", "100mbit", "burst", "64kb", "latency", "50ms")
-	common := []string{"--op", "write,read,send", "--metric", "bandwidth", "--rounds", "1", "--round", "500ms", "--warmup", "50ms"}
-	cells := h.run(append(common, "--sizes", "64KiB,1MiB", "--depth", "8")...)
+	common := []string{"--op", "write,read,send", "--metric", "bandwidth"}
+	cells := h.run(append(common, "--sizes", "64KiB,1MiB", "--depth", "8", "--rounds", "3", "--round", "600ms", "--warmup", "300ms")...)
 	// Reads ask for all that the depth allows at once: eight of 16 MiB would take ten seconds.
-	cells = append(cells, h.run(append(common, "--sizes", "16MiB", "--depth", "1")...)...)
+	cells = append(cells, h.run(append(common, "--sizes", "16MiB", "--depth", "1", "--rounds", "1", "--round", "500ms", "--warmup", "50ms")...)...)
 	for _, c := range cells {
 		name := fmt.Sprintf("%s of %d bytes", c.Operation, c.TotalBytes)
 		if c.Bandwidth == nil {
