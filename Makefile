@@ -18,7 +18,7 @@ LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run figures test race check fmt peers generate dist image clean
+.PHONY: help setup build planner run figures test race check fmt peers generate dist image clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1: \2/p' Makefile
@@ -26,10 +26,15 @@ help: ## this list
 setup: ## install what is missing of a compiler, iproute2 and RDMA headers, and say what
 	@scripts/setup.sh
 
-build: ## bin/hopbench
+build: planner ## bin/hopbench
 	@if [[ $${CGO_ENABLED:-1} != 0 ]] && ! command -v "$${CC:-gcc}" >/dev/null; then echo "make: no C compiler: building without cgo, which leaves memory copy and TCP"; export CGO_ENABLED=0; fi; \
 	ldflags='$(LDFLAGS)'; [[ $${CGO_ENABLED:-1} != 0 ]] || ldflags=$${ldflags%% -extldflags*}; \
-	mkdir -p bin && $(GO) build -ldflags "$$ldflags" -o bin/hopbench ./bench && bin/hopbench --version
+	mkdir -p bin && $(GO) build -tags planner -ldflags "$$ldflags" -o bin/hopbench ./bench && bin/hopbench --version
+
+planner: ## the TTFT planner of a report's page, as WebAssembly; a build with the tag planner embeds it
+	@mkdir -p bench/report/built; GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o bench/report/built/planner.wasm ./bench/report/planner; \
+	gzip -9nf bench/report/built/planner.wasm; \
+	cp "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js" bench/report/built/wasm_exec.js
 
 run: setup build ## measure every transport of this host; tables, figures and a result file under out/
 	@mkdir -p $(OUT); file=$(OUT)/run.jsonl; \

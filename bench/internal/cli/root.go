@@ -153,7 +153,7 @@ Start with
 
 // subcommands is the explicit list, in the order of help.
 var subcommands = []func(*Env) *cobra.Command{
-	newRun, newServe, newProbe, newDoctor, newTable, newPlot, newKV, newTTFT, newCompare, newImport, newExport,
+	newRun, newServe, newProbe, newDoctor, newTable, newPlot, newKV, newTTFT, newCompare, newImport, newExport, newReport,
 }
 
 // unknownFlag finds the flag's name in pflag's error.
