@@ -144,11 +144,11 @@
     const rows = (answer.rows || []).map((r) => {
       const row = document.createElement("tr");
       cell(row, "th", r.link);
-      cell(row, "td", r.provenance);
       cell(row, "td", r.p50, "number");
       cell(row, "td", r.interval, "number");
       cell(row, "td", r.p99, "number");
       cell(row, "td", r.limit);
+      cell(row, "td", r.provenance);
       cell(row, "td", r.busy, "number");
       const parts = cell(row, "td", r.never, "parts");
       if (!r.never) {

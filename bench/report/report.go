@@ -92,10 +92,13 @@ func Build(runs []results.Run, o Options) (*Report, error) {
 			r.Tools = append(r.Tools, tool)
 		}
 	}
-	r.rows(runs)
 	r.Hosts = hostsOf(runs)
 	r.Meanings = meaningsOf(runs)
+	r.rows(runs)
 	r.summarise()
+	for i := range r.Groups {
+		r.Groups[i].gather()
+	}
 	if err := r.draw(runs); err != nil {
 		return nil, err
 	}

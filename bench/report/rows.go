@@ -15,6 +15,7 @@ type Group struct {
 	ID, Title, Definition, Meaning string
 	Heads                          []Head
 	Rows                           []Row
+	Common                         []string // what all rows have alike, in place of a column for each
 }
 
 // Head is the head of a column.
@@ -154,6 +155,34 @@ func newGroup(c *results.Cell, several bool) *Group {
 		g.Heads = append(g.Heads, Head{Text: "run"})
 	}
 	return g
+}
+
+// settings are the columns that go where all rows have the same in them: what is left are the columns that tell rows apart.
+var settings = map[string]func(string) string{
+	"realm": func(v string) string { return v }, "operation": func(v string) string { return v }, "direction": func(v string) string { return v },
+	"pieces": func(v string) string { return v + " a request" }, "depth": func(v string) string { return "depth " + v },
+	"streams": func(v string) string { return v }, "at once": func(v string) string { return v + " at once" }, "memory": func(v string) string { return v + " memory" },
+}
+
+// gather takes columns out whose value all rows share.
+func (g *Group) gather() {
+	for i := len(g.Heads) - 1; i >= 0; i-- {
+		say := settings[g.Heads[i].Text]
+		if say == nil || len(g.Rows) < 2 || slices.ContainsFunc(g.Rows, func(r Row) bool { return r.Cells[i].Text != g.Rows[0].Cells[i].Text }) {
+			continue
+		}
+		if v := g.Rows[0].Cells[i].Text; v != "-" {
+			if word, ok := map[string]string{"pieces": "piece", "streams": "stream", "at once": "request"}[g.Heads[i].Text]; ok {
+				n, _ := strconv.Atoi(v) // a count is one
+				v = counted(n, word)
+			}
+			g.Common = append([]string{say(v)}, g.Common...)
+		}
+		g.Heads = slices.Delete(g.Heads, i, i+1)
+		for j := range g.Rows {
+			g.Rows[j].Cells = slices.Delete(g.Rows[j].Cells, i, i+1)
+		}
+	}
 }
 
 func rowOf(c *results.Cell, file string, several bool) Row {

@@ -180,16 +180,18 @@ func (out *Answer) texts(a Ask, list []*ttft.Projection) {
 	for i := range out.Document.Projections {
 		out.Rows = append(out.Rows, row(&out.Document.Projections[i], or(a.Quantile, "p99"), slowest))
 	}
-	seen := map[string]int{}
+	about := map[string][]string{} // the links that a warning is about
+	var order []string
 	for _, p := range out.Document.Projections {
 		for _, w := range p.Warnings {
-			if at, have := seen[w]; have {
-				out.Notes[at] = p.Label + "; " + out.Notes[at]
-				continue
+			if about[w] == nil {
+				order = append(order, w)
 			}
-			seen[w] = len(out.Notes)
-			out.Notes = append(out.Notes, p.Label+": "+w)
+			about[w] = append(about[w], p.Label)
 		}
+	}
+	for _, w := range order {
+		out.Notes = append(out.Notes, strings.Join(about[w], "; ")+": "+w)
 	}
 	for _, r := range out.Document.Refused {
 		out.Refused = append(out.Refused, r.Reason)
@@ -277,7 +279,8 @@ func row(p *report.Projection, quantile string, slowest float64) Row {
 func Slim(cells []results.Cell) []results.Cell {
 	var out []results.Cell
 	for _, c := range cells {
-		if !c.HasFigure() || c.Realm == results.RealmDouble {
+		if !c.HasFigure() { // counted among those that were not used
+			out = append(out, results.Cell{Transport: c.Transport, Realm: c.Realm, Status: c.Status, Verified: c.Verified})
 			continue
 		}
 		k := results.Cell{Transport: c.Transport, Label: c.Label, Realm: c.Realm, Definition: c.Definition, Operation: c.Operation, Direction: c.Direction,

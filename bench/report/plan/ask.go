@@ -82,7 +82,10 @@ func (a Ask) scenario() (*ttft.Scenario, error) {
 	case a.TP < 0 || a.Workers < 0 || a.Decoders < 0 || a.OSL < 0:
 		return nil, errors.New("a number of ranks, workers or tokens is negative")
 	}
-	tp := kvcache.Parallel{TP: max(1, a.TP)}
+	var tp kvcache.Parallel // one rank is what no number means
+	if a.TP > 1 {
+		tp.TP = a.TP
+	}
 	s := &ttft.Scenario{
 		Engine: preset, PrefillWorkers: max(1, a.Workers), DecodeWorkers: max(1, a.Decoders), Budget: 8192, DecodeBatch: 256,
 		Limit: a.Limit, Seed: 1, Strict: !a.Extrapolate, Step: ttft.Step{Base: 0.020, PerRequest: 0.0001, Provenance: "assumed"},
@@ -121,7 +124,7 @@ func (a Ask) scenario() (*ttft.Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Prefill, err = ttft.PrefillByFLOPs(s.Model, 0, gpu, tp.TP, 0.4, 0)
+	s.Prefill, err = ttft.PrefillByFLOPs(s.Model, 0, gpu, max(1, tp.TP), 0.4, 0)
 	return s, err
 }
 

@@ -1,0 +1,410 @@
+package report_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"hopbench/bench/report"
+	"hopbench/results"
+)
+
+// planner is built once, as `make planner` builds it.
+var planner = sync.OnceValues(func() (*report.Planner, error) {
+	dir, err := os.MkdirTemp("", "hopbench-planner-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	wasm := filepath.Join(dir, "planner.wasm")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", wasm, "hopbench/bench/report/planner")
+	cmd.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("planner: %w\n%s", err, out)
+	}
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return nil, err
+	}
+	p := &report.Planner{}
+	if p.Exec, err = os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "lib/wasm/wasm_exec.js")); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(wasm)
+	if err != nil {
+		return nil, err
+	}
+	var packed bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if _, err := z.Write(raw); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	p.Wasm = packed.Bytes()
+	return p, nil
+})
+
+// page writes the page of runs with a planner, and returns its path.
+func page(t *testing.T, runs []results.Run) string {
+	t.Helper()
+	p, err := planner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := report.Build(runs, report.Options{Planner: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b, report.HTML); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// command is the program, built once.
+var command = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "hopbench-report-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "hopbench")
+	if out, err := exec.Command("go", "build", "-o", path, "hopbench/bench").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// column is the texts of a table's column that are shown.
+const column = `(table, name) => {
+	const t = document.getElementById(table), i = [...t.tHead.rows[0].cells].findIndex((c) => c.textContent === name);
+	return [...t.tBodies[0].rows].filter((r) => !r.hidden).map((r) => r.cells[i].textContent);
+}`
+
+func TestTablesInABrowser(t *testing.T) {
+	c := newChrome(t)
+	path := page(t, read(t, "typical.jsonl"))
+	c.look(1280, 900, "light")
+	c.open(path)
+
+	// Sizes sort as numbers, both ways, and the head says which.
+	var head string
+	click := func(name string) {
+		c.eval(fmt.Sprintf(`(() => { const b = [...document.querySelectorAll("#cells-1 th button")].find((b) => b.textContent === %q); b.focus(); b.click(); return b.parentElement.getAttribute("aria-sort"); })()`, name), &head)
+	}
+	var sizes, figures []string
+	click("size")
+	c.eval("("+column+`)("cells-1", "size")`, &sizes)
+	if head != "ascending" || len(sizes) < 4 || sizes[0] != "64 B" || sizes[len(sizes)-1] != "256 KiB" {
+		t.Errorf("by size: %s %q", head, sizes)
+	}
+	click("size")
+	c.eval("("+column+`)("cells-1", "size")`, &sizes)
+	if head != "descending" || sizes[0] != "256 KiB" {
+		t.Errorf("by size again: %s %q", head, sizes)
+	}
+	click("GB/s")
+	c.eval("("+column+`)("cells-1", "GB/s")`, &figures)
+	last := -1.0
+	for _, f := range figures {
+		var v float64
+		if _, err := fmt.Sscan(f, &v); err != nil || v < last {
+			t.Errorf("by bandwidth: %q", figures)
+			break
+		}
+		last = v
+	}
+
+	// Words filter, and the count is said.
+	var count string
+	c.eval(`(() => { const i = document.getElementById("cells-1-filter"); i.value = "tcp read"; i.dispatchEvent(new Event("input")); return i.parentElement.querySelector("output").textContent; })()`, &count)
+	var labels []string
+	c.eval("("+column+`)("cells-1", "path")`, &labels)
+	if len(labels) == 0 || !strings.HasPrefix(count, fmt.Sprint(len(labels), " of ")) {
+		t.Errorf("%q rows, said %q", labels, count)
+	}
+	for _, l := range labels {
+		if !strings.HasPrefix(l, "tcp") {
+			t.Errorf("a row of %s", l)
+		}
+	}
+
+	// Markers have values.
+	var hit string
+	c.eval(`(() => { const h = document.querySelector("#figure-1 .wide .hit"); h.dispatchEvent(new PointerEvent("pointerover", { bubbles: true })); return document.querySelector("#figure-1 .readout").textContent; })()`, &hit)
+	if !strings.Contains(hit, "B/s at 64 B") {
+		t.Errorf("a marker says %q", hit)
+	}
+
+	// Text has the contrast that WCAG's AA asks for, on light and on dark.
+	for _, scheme := range []string{"light", "dark"} {
+		c.look(1280, 900, scheme)
+		var faint []string
+		c.eval(contrast, &faint)
+		if len(faint) > 0 {
+			t.Errorf("%s: too little contrast: %q", scheme, faint)
+		}
+	}
+	// What takes input has a name, and every table's cells have heads.
+	var nameless []string
+	c.eval(`[...document.querySelectorAll("input, select, button, [role=region], table")].filter((e) => !(e.labels?.length || e.textContent.trim() && e.tagName === "BUTTON" || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") && document.getElementById(e.getAttribute("aria-labelledby")) || e.caption)).map((e) => e.outerHTML.slice(0, 90))`, &nameless)
+	if len(nameless) > 0 {
+		t.Errorf("without a name: %q", nameless)
+	}
+	var twice []string
+	c.eval(`[...document.querySelectorAll("[id]")].map((e) => e.id).filter((id, i, all) => all.indexOf(id) !== i)`, &twice)
+	if len(twice) > 0 {
+		t.Errorf("ids twice: %q", twice)
+	}
+
+	// Nothing is wider than a phone but what scrolls by itself.
+	c.look(375, 800, "dark")
+	var wide []string
+	c.eval(`[...document.querySelectorAll("body *")].filter((e) => !e.closest(".scroll, svg, .skip") && e.getBoundingClientRect().right > 376).map((e) => e.tagName + "#" + e.id + "." + e.className)`, &wide)
+	if len(wide) > 0 {
+		t.Errorf("wider than a phone: %q", wide)
+	}
+	quiet(t, c, path)
+	if left := c.left(path); len(left) > 0 {
+		t.Errorf("requests: %q", left)
+	}
+}
+
+// contrast lists the texts whose contrast to the ground beneath is under 4.5. Figures are drawn by package plots, disabled inputs need none.
+const contrast = `(() => {
+	const parse = (c) => c.match(/[0-9.]+/g).map(Number);
+	const light = ([r, g, b]) => [r, g, b].map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+	const ground = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+	const out = new Set();
+	for (const e of document.querySelectorAll("body *")) {
+		if (e.closest("svg, script, :disabled") || ![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim())) continue;
+		const [a, b] = [light(parse(getComputedStyle(e).color)), light(ground(e))].sort((x, y) => y - x);
+		const ratio = (a + 0.05) / (b + 0.05);
+		if (ratio < 4.5) out.add(e.tagName + "." + e.className + " " + ratio.toFixed(2));
+	}
+	return [...out];
+})()`
+
+// TestNothingCanLeave tries to: the page's policy must stop what a script that got in would do.
+func TestNothingCanLeave(t *testing.T) {
+	c := newChrome(t)
+	path := page(t, read(t, "typical.jsonl"))
+	c.open(path)
+	quiet(t, c, path)
+	var blocked []string
+	c.eval(`(async () => {
+		const seen = [];
+		document.addEventListener("securitypolicyviolation", (e) => seen.push(e.effectiveDirective));
+		await fetch("http://127.0.0.1:9/").catch(() => {});
+		const image = new Image();
+		image.src = "http://127.0.0.1:9/x.png";
+		const script = document.createElement("script");
+		script.textContent = "globalThis.got = true";
+		document.body.append(script);
+		const style = document.createElement("p");
+		style.setAttribute("style", "color: red");
+		await new Promise((done) => setTimeout(done, 300));
+		return [...new Set(seen)].sort().concat(globalThis.got ? "a script ran" : []);
+	})()`, &blocked)
+	if got := strings.Join(blocked, " "); got != "connect-src img-src script-src-elem style-src-attr" {
+		t.Errorf("blocked: %q", got)
+	}
+}
+
+// quiet holds the page to a console without an error, and to no request but for itself.
+func quiet(t *testing.T, c *chrome, path string) {
+	t.Helper()
+	if said := c.said(); len(said) > 0 {
+		t.Errorf("the console says:\n%s", strings.Join(said, "\n"))
+	}
+	if left := c.left(path); len(left) > 0 {
+		t.Errorf("requests left the page: %q", left)
+	}
+}
+
+func TestPlannerAnswersAsTheCommandDoes(t *testing.T) {
+	c := newChrome(t)
+	binary, err := command()
+	if err != nil {
+		t.Fatal(err)
+	}
+	input, err := filepath.Abs("testdata/typical.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := page(t, read(t, "typical.jsonl"))
+	c.open(path)
+	for _, k := range []struct {
+		name string
+		set  map[string]string
+		args []string
+	}{
+		{"alone", map[string]string{"isl_tokens": "4096"}, []string{"llama-3.1-8b", "--isl", "4096", "--reference"}},
+		{"under load", map[string]string{"model": "Qwen/Qwen3-32B", "isl_tokens": "8192", "tp": "4", "load": "rate", "amount": "0.5", "limit_seconds": "2"},
+			[]string{"Qwen/Qwen3-32B", "--isl", "8192", "--tp", "4", "--rate", "0.5", "--limit", "2s", "--reference"}},
+		{"overlap", map[string]string{"engine": "sglang", "overlap": "layerwise", "load": "users", "amount": "4", "prefill_tokens_per_second": "40000", "extrapolate": "on"},
+			[]string{"llama-3.1-8b", "--isl", "8192", "--engine", "sglang", "--overlap", "layerwise", "--concurrency", "4", "--prefill-rate", "40000", "--extrapolate", "--reference"}},
+		{"found", map[string]string{"isl_tokens": "2048", "limit_seconds": "1", "quantile": "p90", "find": "on"},
+			[]string{"llama-3.1-8b", "--isl", "2048", "--limit", "1s", "--quantile", "p90", "--find", "rate,bandwidth", "--reference"}},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			c.t = t
+			want := ttftJSON(t, binary, append(k.args, "--results", input))
+			set, err := json.Marshal(k.set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The page keeps what it was answered; the question is asked by its own inputs.
+			c.eval(fmt.Sprintf(`(() => {
+				const form = document.getElementById("ask");
+				form.reset();
+				for (const [name, value] of Object.entries(%s)) {
+					const e = form.elements[name];
+					if (e.type === "checkbox") e.checked = value === "on"; else e.value = value;
+				}
+				if (!globalThis.asked) {
+					globalThis.asked = true;
+					let real;
+					Object.defineProperty(globalThis, "hopbenchPlan", { configurable: true, get: () => real && ((q) => (globalThis.reply = real(q))), set: (f) => { real = f; } });
+				}
+				globalThis.reply = undefined;
+				form.elements.load.dispatchEvent(new Event("change", { bubbles: true }));
+				return true;
+			})()`, set), nil)
+			c.wait(`globalThis.reply && document.getElementById("ask-status").textContent.startsWith("Computed")`)
+			var text, shown, line string
+			c.eval("globalThis.reply", &text)
+			var got struct {
+				Answer struct {
+					Document json.RawMessage
+					Rows     []struct{ P50 string }
+					Command  string
+				}
+			}
+			if err := json.Unmarshal([]byte(text), &got); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, got.Answer.Document, want)
+			c.eval(`document.getElementById("answer-table").tBodies[0].rows[0].cells[1].textContent`, &shown)
+			if len(got.Answer.Rows) == 0 || shown != got.Answer.Rows[0].P50 {
+				t.Errorf("the table shows %q", shown)
+			}
+			// The command that the page shows gives these figures too.
+			c.eval(`document.getElementById("answer-command").textContent`, &line)
+			if line != got.Answer.Command {
+				t.Errorf("the page shows %q, the planner says %q", line, got.Answer.Command)
+			}
+			args := strings.Fields(strings.TrimPrefix(line, "hopbench ttft "))
+			for i := range args {
+				if args[i] == "typical.jsonl" {
+					args[i] = input
+				}
+			}
+			compare(t, got.Answer.Document, ttftJSON(t, binary, args))
+		})
+	}
+	c.t = t
+	// A question without an answer is said, and the page goes on.
+	var said string
+	c.eval(`(() => { const f = document.getElementById("ask"); f.reset(); f.elements.overlap.value = "layerwise"; f.elements.overlap.dispatchEvent(new Event("change", { bubbles: true })); return true; })()`, nil)
+	c.wait(`!document.getElementById("ask-error").hidden`)
+	c.eval(`document.getElementById("ask-error").textContent`, &said)
+	if !strings.Contains(said, "nothing crosses before decode asks") {
+		t.Errorf("the page says %q", said)
+	}
+	quiet(t, c, path)
+}
+
+func ttftJSON(t *testing.T, binary string, args []string) []byte {
+	t.Helper()
+	cmd := exec.Command(binary, append([]string{"ttft", "--json"}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v: %s", cmd.Args, err, stderr.String())
+	}
+	return out
+}
+
+// compare holds every figure of the page's document to the command's. WebAssembly and the host both compute in IEEE doubles,
+// but a host may fuse a product and a sum: the last digits may differ.
+func compare(t *testing.T, got, want []byte) {
+	t.Helper()
+	var g, w any
+	if err := json.Unmarshal(got, &g); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(want, &w); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "", g, w)
+}
+
+func same(t *testing.T, at string, got, want any) {
+	t.Helper()
+	switch w := want.(type) {
+	case map[string]any:
+		g, _ := got.(map[string]any)
+		if len(g) != len(w) {
+			t.Errorf("%s: %d keys, want %d", at, len(g), len(w))
+		}
+		for k := range w {
+			if k == "answer" || k == "reason" || k == "question" {
+				continue // words; their figures are beside them
+			}
+			same(t, at+"/"+k, g[k], w[k])
+		}
+	case []any:
+		g, _ := got.([]any)
+		if len(g) != len(w) {
+			t.Errorf("%s: %d of %d", at, len(g), len(w))
+			return
+		}
+		for i := range w {
+			same(t, fmt.Sprintf("%s/%d", at, i), g[i], w[i])
+		}
+	case float64:
+		g, ok := got.(float64)
+		if d := g - w; !ok || max(d, -d) > 1e-9*max(w, -w) {
+			t.Errorf("%s: %v, the command says %v", at, got, w)
+		}
+	default:
+		if got != want {
+			t.Errorf("%s: %v, the command says %v", at, got, want)
+		}
+	}
+}
+
+// TestPictures writes pictures of the page where HOPBENCH_PICTURES names a folder, to be looked at.
+func TestPictures(t *testing.T) {
+	dir := os.Getenv("HOPBENCH_PICTURES")
+	if dir == "" {
+		t.Skip("HOPBENCH_PICTURES names no folder for pictures")
+	}
+	c := newChrome(t)
+	path := page(t, read(t, "typical.jsonl"))
+	for _, l := range []struct {
+		name   string
+		width  int
+		scheme string
+	}{{"desk-light", 1280, "light"}, {"desk-dark", 1280, "dark"}, {"phone-light", 375, "light"}, {"phone-dark", 375, "dark"}} {
+		c.look(l.width, 900, l.scheme)
+		c.open(path)
+		c.shot(filepath.Join(dir, l.name+".png"))
+	}
+	quiet(t, c, path)
+}
