@@ -26,10 +26,10 @@ help: ## this list
 setup: ## install what is missing of a compiler, iproute2 and RDMA headers, and say what
 	@scripts/setup.sh
 
-build: planner ## bin/hopbench
+build: ## bin/hopbench, with the report's planner where `make planner` has built it
 	@if [[ $${CGO_ENABLED:-1} != 0 ]] && ! command -v "$${CC:-gcc}" >/dev/null; then echo "make: no C compiler: building without cgo, which leaves memory copy and TCP"; export CGO_ENABLED=0; fi; \
 	ldflags='$(LDFLAGS)'; [[ $${CGO_ENABLED:-1} != 0 ]] || ldflags=$${ldflags%% -extldflags*}; \
-	mkdir -p bin && $(GO) build -tags planner -ldflags "$$ldflags" -o bin/hopbench ./bench && bin/hopbench --version
+	mkdir -p bin && $(GO) build $$([[ -e bench/report/built/planner.wasm.gz ]] && echo -tags planner) -ldflags "$$ldflags" -o bin/hopbench ./bench && bin/hopbench --version
 
 planner: ## the TTFT planner of a report's page, as WebAssembly; a build with the tag planner embeds it
 	@mkdir -p bench/report/built; GOOS=js GOARCH=wasm CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o bench/report/built/planner.wasm ./bench/report/planner; \

@@ -77,6 +77,9 @@ type Plan struct {
 	StallTimeout float64 `json:"stall_timeout_seconds" yaml:"stall_timeout_seconds"`
 }
 
+// pacedOperations are in each round of a paced cell at least: the first is posted at once, so fewer would show more than the pace.
+const pacedOperations = 50
+
 // Request is one operation of mixed pieces, with the name that its rows carry.
 type Request struct {
 	Name   string  `json:"name" yaml:"name"` // "Llama-3.1-70B, 4096 tokens"
@@ -184,6 +187,9 @@ func (p *Plan) Check() error {
 		return errors.Join(errs...)
 	}
 	for _, c := range p.cells() {
+		if slots := pacedOperations * float64(c.shape.Bytes()) / p.Rate; p.Rate > 0 && slots > 30 {
+			return fmt.Errorf("rate_bytes_per_second: a round of %d operations of %d bytes would take %.0f s at that pace; 30 are possible", pacedOperations, c.shape.Bytes(), slots)
+		}
 		if err := c.shape.Check(); err != nil {
 			return fmt.Errorf("%s of %d bytes: %w", c.op, c.shape.Bytes(), err)
 		}

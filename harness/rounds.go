@@ -268,6 +268,9 @@ func (t *track) spanFor(operation float64) Span {
 		// A burst: each stream carries one request, and its own time is what counts.
 		s = Span{Operations: 1, StampEvery: 1}
 	}
+	if p.Rate > 0 && s.Operations == 0 {
+		s = Span{Operations: uint64(max(pacedOperations, p.Round*p.Rate/float64(t.cell.shape.Bytes()))), StampEvery: 1}
+	}
 	expected := p.Round / operation
 	if s.Operations > 0 {
 		expected = float64(s.Operations)

@@ -290,7 +290,11 @@ func runNames(runs []results.Run) []string {
 func heads(runs []results.Run) []string {
 	var out []string
 	for _, r := range runs {
-		parts := []string{r.File, r.Header.Started.UTC().Format("2006-01-02 15:04 UTC"), "hopbench " + r.Header.ToolVersion}
+		var parts []string
+		if r.File != "" { // a run that is being measured has none yet
+			parts = append(parts, r.File)
+		}
+		parts = append(parts, r.Header.Started.UTC().Format("2006-01-02 15:04 UTC"), "hopbench "+r.Header.ToolVersion)
 		var hosts []string
 		for _, h := range r.Header.Hosts {
 			text := h.Hostname

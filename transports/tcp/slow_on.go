@@ -4,17 +4,16 @@ package tcp
 
 import "hopbench/transports"
 
-// dragger remembers when drag last let the loop go on.
-type dragger struct{ dragged int64 }
-
-// drag makes the initiator's loop slower, for the regression gate's own test: after each operation it keeps the thread busy for half of the
+// dragger makes the initiator's loop slower, for the regression gate's own test: after each operation it keeps the thread busy for half of the
 // time that has passed since the last. The figure is measured like any other. Built only with -tags hopbench_slow.
-func (m *limits) drag() {
-	if m.dragged == 0 {
-		m.dragged = m.start
-	}
+type dragger struct{ last int64 }
+
+func (d *dragger) drag() {
 	now := transports.Now()
-	for until := now + (now-m.dragged)/2; transports.Now() < until; {
+	if d.last == 0 {
+		d.last = now
 	}
-	m.dragged = transports.Now()
+	for until := now + (now-d.last)/2; transports.Now() < until; {
+	}
+	d.last = transports.Now()
 }

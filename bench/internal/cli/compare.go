@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,6 +78,7 @@ How often it cries wolf, and what it finds at which noise: results/compare/POWER
 	f.StringVar(&o.format, "format", "text", "how to write: "+strings.Join(formats, ", "))
 	f.BoolVar(&o.json, "json", false, "the same as --format json")
 	f.StringVarP(&o.out, "out", "o", "", "write to this file instead of standard output")
+	f.BoolVar(&o.force, "force", false, "replace the file of --out")
 	f.StringSliceVar(&o.metrics, "metric", []string{compare.Bandwidth, compare.Latency}, "what to compare")
 	f.StringSliceVar(&o.cells, "cells", nil, "only the cells whose name matches a pattern")
 	f.StringArrayVar(&o.minEffect, "min-effect", nil, "least change that matters, for all or as PATTERN=CHANGE; the last that matches counts (default 3%)")
@@ -105,7 +105,7 @@ func metricHelp() string {
 
 type compareFlags struct {
 	format, out                              string
-	json                                     bool
+	json, force                              bool
 	metrics, cells, minEffect, noise, across []string
 	failOn, below, above                     []string
 	alpha                                    float64
@@ -196,7 +196,7 @@ func more(n int) string {
 func (o *compareFlags) write(env *Env, report *compare.Report, failures []string) error {
 	var w io.Writer = env.Stdout
 	if o.out != "" {
-		f, err := os.Create(o.out)
+		f, err := createNew(o.out, "--out", o.force)
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 
 func newExport(env *Env) *cobra.Command {
 	var format, out string
+	var force bool
 	var names []string
 	var summaries strings.Builder
 	for _, f := range export.Formats() {
@@ -46,7 +46,7 @@ Formats:` + summaries.String(),
 			}
 			var w io.Writer = env.Stdout
 			if out != "" {
-				f, err := os.Create(out)
+				f, err := createNew(out, "--out", force)
 				if err != nil {
 					return err
 				}
@@ -62,6 +62,7 @@ Formats:` + summaries.String(),
 	f := cmd.Flags()
 	f.StringVar(&format, "format", "gobench", "how to write: "+strings.Join(names, ", "))
 	f.StringVarP(&out, "out", "o", "", "write to this file instead of standard output")
+	f.BoolVar(&force, "force", false, "replace the file of --out")
 	// The only error is a flag that is not defined.
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

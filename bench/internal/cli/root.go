@@ -110,7 +110,10 @@ number, and says what each costs in time to first token.
 Start with
   hopbench run                  every transport that this host can use, on this host
   hopbench doctor               what is missing for the others, and what to do
-  hopbench serve                the other side, on another host`,
+  hopbench serve                the other side, on another host
+
+Exit status: 0; 1 a measurement failed or a regression was found; 2 usage; 3 a transport that was asked
+for by name is not usable here. Where several apply, 2 comes before 1 before 3.`,
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -165,6 +168,22 @@ func unknownFlag(err error) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// createNew opens a file to write, named by a flag, and refuses one that exists unless force is set.
+func createNew(path, flag string, force bool) (*os.File, error) {
+	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if force {
+		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	f, err := os.OpenFile(path, mode, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return nil, usagef("%s %s: it exists; --force replaces it", flag, path)
+	}
+	if err != nil {
+		return nil, usagef("%s: %v", flag, err)
+	}
+	return f, nil
 }
 
 // nearest is "; did you mean X?" for the closest of names, or nothing where none is close.

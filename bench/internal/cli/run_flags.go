@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net"
 	"net/netip"
 	"os"
 	"runtime"
@@ -250,6 +251,10 @@ func (f *runFlags) plan(cmd *cobra.Command) (harness.Plan, selection, error) {
 	set(given("local-mem"), &p.LocalMemory, f.localMem)
 	set(given("remote-mem"), &p.RemoteMemory, f.remoteMem)
 	if f.rate != "" {
+		if given("metric") && slices.Contains(f.metric, "latency") {
+			return fail("rate", fmt.Errorf("it paces streams; latency is one operation at a time: leave it out of --metric"))
+		}
+		p.Metrics = []harness.Metric{harness.Bandwidth}
 		if p.Rate, err = unit.ParseRate(f.rate); err != nil {
 			return fail("rate", err)
 		}
@@ -263,6 +268,14 @@ func (f *runFlags) plan(cmd *cobra.Command) (harness.Plan, selection, error) {
 		}
 	} else if given("isl") {
 		return fail("isl", fmt.Errorf("it goes with --kv"))
+	}
+	if f.peer != "" {
+		if _, _, err := net.SplitHostPort(f.peer); err != nil {
+			return fail("peer", fmt.Errorf("%q: want HOST:PORT", f.peer))
+		}
+	}
+	if f.forever && (f.out != "" || f.interval < 20*time.Millisecond) {
+		return fail("forever", fmt.Errorf("it prints lines until it is stopped: no --out, and an --interval of at least 20ms"))
 	}
 	if f.bind != "" {
 		if _, err := netip.ParseAddr(f.bind); err != nil {

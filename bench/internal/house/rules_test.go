@@ -49,6 +49,7 @@ var rooms = []room{
 	{"harness/*/*", []string{"harness", "results/...", "transports", "transports/fault", "transports/mem", "transports/topo"}, "a room of one of the harness's rooms"},
 
 	{"bench/kvcache/...", []string{"results/unit", "bench/kvcache/..."}, "the geometry of a cache is arithmetic on a config.json"},
+	{"bench/report/...", []string{"results/...", "plots", "bench/kvcache", "bench/ttft/...", "bench/report/..."}, "a report is made of records, tables, figures and projections, on a laptop"},
 	{"bench/ttft/...", []string{"results", "results/unit", "results/stat", "bench/kvcache", "bench/ttft/..."}, "a projection is made of records and geometry, on a laptop"},
 	{"bench/internal/nettest", nil, "namespaces and peers for the tests of the command"},
 	{"bench/internal/house", nil, "tests of the repository"},
