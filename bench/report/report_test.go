@@ -169,7 +169,9 @@ func hostile(evil string) []results.Run {
 	w.Label, w.Transport, w.Reason, w.Code, w.Status = evil, evil, evil, evil, "failed"
 	other := *c
 	other.Definition, other.Operation, other.Direction, other.Realm = "bandwidth."+evil, evil, evil, evil
-	r.Cells = append(r.Cells, other)
+	longer := *c // a line, whose markers carry its label
+	longer.TotalBytes, longer.PieceBytes = 1<<20, 1<<20
+	r.Cells = append(r.Cells, other, longer)
 	r.Warnings = []string{evil}
 	r.Footer = &results.Footer{State: "failed", Reason: evil}
 	return runs

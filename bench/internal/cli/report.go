@@ -114,20 +114,12 @@ func (o *reportFlags) run(env *Env, args []string) error {
 	if err := r.Write(&page, format); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	for _, w := range r.Warnings {
-		fmt.Fprintf(env.Stderr, "hopbench: %s\n", w)
-	}
-	if format == report.HTML {
-		if missing := r.NoPlanner(); missing != "" {
-			fmt.Fprintln(env.Stderr, "hopbench: report: this hopbench was built without the planner, so the page's inputs for time to first token do not recompute, and the page says so; `make build` builds it in")
-		}
-		if page.Len() > report.MostBytes {
-			fmt.Fprintf(env.Stderr, "hopbench: report: the page has %d bytes, more than the %d that mail and wikis take; --cells makes it smaller\n", page.Len(), report.MostBytes)
-		}
-	}
 	if out == "-" {
-		_, err := env.Stdout.Write(page.Bytes())
-		return err
+		if _, err := env.Stdout.Write(page.Bytes()); err != nil {
+			return err
+		}
+		remarks(env, r, format, page.Len())
+		return nil
 	}
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if o.force {
@@ -142,5 +134,21 @@ func (o *reportFlags) run(env *Env, args []string) error {
 		return fmt.Errorf("report: %s: %w", out, err)
 	}
 	fmt.Fprintln(env.Stdout, out)
+	remarks(env, r, format, page.Len())
 	return nil
+}
+
+// remarks says on standard error what the reader of the document will find wrong with it.
+func remarks(env *Env, r *report.Report, format report.Format, bytes int) {
+	for _, w := range r.Warnings {
+		fmt.Fprintf(env.Stderr, "hopbench: %s\n", w)
+	}
+	if format == report.HTML {
+		if r.NoPlanner() != "" {
+			fmt.Fprintln(env.Stderr, "hopbench: report: this hopbench was built without the planner, so the page's inputs for time to first token do not recompute, and the page says so; `make build` builds it in")
+		}
+		if bytes > report.MostBytes {
+			fmt.Fprintf(env.Stderr, "hopbench: report: the page has %d bytes, more than the %d that mail and wikis take; --cells makes it smaller\n", bytes, report.MostBytes)
+		}
+	}
 }
