@@ -408,3 +408,23 @@ func TestPictures(t *testing.T) {
 	}
 	quiet(t, c, path)
 }
+
+// TestHostilePageInABrowser opens a page of hostile strings and asks its planner, which puts labels of the file into the page.
+func TestHostilePageInABrowser(t *testing.T) {
+	c := newChrome(t)
+	runs := hostile(`</script><script>globalThis.got = 1</script><img src=x onerror="globalThis.got = 2">`)
+	path := page(t, runs)
+	c.open(path)
+	c.eval(`(() => { const f = document.getElementById("ask"); f.elements.extrapolate.checked = true; f.elements.isl_tokens.value = 1000; f.elements.isl_tokens.dispatchEvent(new Event("change", { bubbles: true })); return true; })()`, nil)
+	c.wait(`document.getElementById("ask-status").textContent.startsWith("Computed")`)
+	var got struct {
+		Got    int
+		Images int
+		Label  string
+	}
+	c.eval(`({ Got: globalThis.got ?? 0, Images: document.images.length, Label: document.getElementById("answer-table").tBodies[0].rows[0].cells[0].textContent })`, &got)
+	if got.Got != 0 || got.Images != 0 || !strings.Contains(got.Label, "<img src=x") {
+		t.Errorf("%+v", got)
+	}
+	quiet(t, c, path)
+}

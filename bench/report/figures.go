@@ -11,11 +11,11 @@ import (
 
 // Figure is a figure inside the page.
 type Figure struct {
-	ID, Title, Subtitle string
-	Caption             []string
-	Wide, Narrow        drawing // for a desk and for a phone
-	Values              []Series
-	More                int // values that stand in no row of Values
+	ID, Kind, Title, Subtitle string // Kind is that of `hopbench plot`
+	Caption                   []string
+	Wide, Narrow              drawing // for a desk and for a phone
+	Values                    []Series
+	More                      int // values that stand in no row of Values
 }
 
 // Series is the values of one line or row of a figure.
@@ -41,7 +41,7 @@ func (r *Report) draw(runs []results.Run) error {
 	}{
 		{"bandwidth", plots.Bandwidth}, {"latency", plots.Latency}, {"cpu", plots.CPU}, {"distribution", plots.Distribution}, {"phases", plots.Phases}, {"heat", plots.Heat},
 	} {
-		f := &Figure{ID: fmt.Sprintf("figure-%d", i+1)}
+		f := &Figure{ID: fmt.Sprintf("figure-%d", i+1), Kind: k.name}
 		empty := false
 		for _, width := range []float64{wideCentimetres, narrowCentimetres} {
 			var themes [2]bytes.Buffer

@@ -255,6 +255,32 @@ func TestSizeOfAPage(t *testing.T) {
 	}
 }
 
+// TestAHeavyPageLosesFiguresAndSaysSo: with a thousand cells the figures do not all fit.
+func TestAHeavyPageLosesFiguresAndSaysSo(t *testing.T) {
+	p, err := planner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := read(t, "typical.jsonl")
+	cells := runs[0].Cells
+	for i := 1; len(runs[0].Cells) < 1000; i++ {
+		for _, c := range cells {
+			if c.Status == results.StatusOK {
+				c.Depth = int64(16 + i)
+				runs[0].Cells = append(runs[0].Cells, c)
+			}
+		}
+	}
+	html := write(t, runs, report.Options{Planner: p}, report.HTML)
+	t.Logf("%d bytes", len(html))
+	if len(html) > report.MostBytes {
+		t.Errorf("%d bytes", len(html))
+	}
+	if !strings.Contains(html, `class="only"`) || !strings.Contains(html, "hopbench plot --kind distribution") || !strings.Contains(html, `<figure id="figure-1"`) {
+		t.Error("the page does not say what it lost, or lost more than it must")
+	}
+}
+
 // TestMarks holds the values that figures show on hovering to the points: as many marks as points of lines.
 func TestMarks(t *testing.T) {
 	r, err := report.Build(read(t, "typical.jsonl"), report.Options{})

@@ -227,7 +227,7 @@ func rowOf(c *results.Cell, file string, several bool) Row {
 		if v == nil {
 			return Value{Text: "-"}
 		}
-		return Value{unit.Number(*v / worth), strconv.FormatFloat(*v, 'g', -1, 64)}
+		return Value{unit.Number(*v / worth), strconv.FormatFloat(*v, 'g', 7, 64)}
 	}
 	if b := c.Bandwidth; b != nil {
 		row.Cells = append(row.Cells, scaled(&b.BytesPerSecond, 1e9), scaled(b.Low, 1e9), scaled(b.High, 1e9), scaled(b.SlowestWindowBytesPerSecond, 1e9), scaled(cpuOf(c), 1))
