@@ -32,6 +32,11 @@ func send(fd int, p []byte, flags int) (int, unix.Errno) {
 	return int(n), e
 }
 
+func recv(fd int, p *unix.Iovec, flags int) (int, unix.Errno) {
+	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(p.Base)), uintptr(p.Len), uintptr(flags), 0, 0)
+	return int(n), e
+}
+
 // readable waits until the socket's low-water mark is reached, an end or error is pending, or ms milliseconds have passed.
 func readable(fd, ms int) bool {
 	p := unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
