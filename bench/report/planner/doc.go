@@ -1,6 +1,6 @@
 //go:build !(js && wasm)
 
-// Planner is built for a page: GOOS=js GOARCH=wasm, by `make planner`. Built for anything else it says so and ends.
+// Command planner is built for a page: GOOS=js GOARCH=wasm, by `make planner`. Built for anything else it says so and ends.
 package main
 
 import "log"

@@ -1,6 +1,6 @@
 //go:build js && wasm
 
-// Planner is the TTFT planner of a report's page: package plan, callable from the page. It answers hopbenchPlan(ask), where ask
+// Command planner is the TTFT planner of a report's page: package plan, callable from the page. It answers hopbenchPlan(ask), where ask
 // is JSON of a plan.Ask, with JSON of {"answer": ...} or {"error": "..."}. The cells of the report come first, by
 // hopbenchCells(json, files).
 package main
