@@ -45,7 +45,8 @@ var rooms = []room{
 	{"harness/hostinfo", []string{"results", "transports/topo"}, "the fingerprint of a host is a record made of facts"},
 	{"harness", []string{"results/...", "transports", "transports/fault", "transports/mem", "transports/topo", "harness/hostinfo"}, "the harness measures whatever keeps the contract"},
 	{"harness/control/controlpb", nil, "generated"},
-	{"harness/*", []string{"harness", "harness/*", "harness/control/controlpb", "harness/doctor/logs", "results/...", "transports", "transports/fault", "transports/mem", "transports/topo", "transports/topo/*"}, "two sides, the doctor and the mesh are built on the harness and the contract"},
+	{"harness/mesh/rank", nil, "which rank a process is stands in its environment: it is read before anything else is known"},
+	{"harness/*", []string{"harness", "harness/*", "harness/control/controlpb", "harness/doctor/logs", "harness/mesh/rank", "results/...", "transports", "transports/fault", "transports/mem", "transports/topo", "transports/topo/*"}, "two sides, the doctor and the mesh are built on the harness and the contract"},
 	{"harness/*/*", []string{"harness", "results/...", "transports", "transports/fault", "transports/mem", "transports/topo"}, "a room of one of the harness's rooms"},
 
 	{"bench/kvcache/...", []string{"results/unit", "bench/kvcache/..."}, "the geometry of a cache is arithmetic on a config.json"},

@@ -19,7 +19,7 @@ import (
 const Require = "HOPBENCH_REQUIRE"
 
 // Kinds lists the kinds that can be required.
-func Kinds() []string { return []string{"namespaces", "guest", "tool", "verbs", "gpu"} }
+func Kinds() []string { return []string{"namespaces", "guest", "slurm", "mpi", "tool", "verbs", "gpu"} }
 
 // T is the part of testing.TB that this package uses.
 type T interface {
@@ -76,17 +76,51 @@ func Guest(t T) {
 	}
 }
 
+// Slurm needs the programs of a Slurm cluster on this machine, and the right to namespaces, in which it is started.
+func Slurm(t T) {
+	t.Helper()
+	for _, tool := range []string{"munged", "slurmctld", "slurmd", "srun", "sbatch"} {
+		if find(tool) == "" {
+			Missing(t, "slurm", "there is no %s (Debian: munge, slurmctld, slurmd, slurm-client)", tool)
+			return
+		}
+	}
+	Namespaces(t)
+}
+
+// MPI needs the launcher of an MPI, and returns its path: "Open MPI" or "MPICH".
+func MPI(t T, which string) string {
+	t.Helper()
+	name, debian := "mpirun.openmpi", "openmpi-bin"
+	if which == "MPICH" {
+		name, debian = "mpiexec.hydra", "mpich"
+	}
+	path := find(name)
+	if path == "" {
+		Missing(t, "mpi", "there is no %s (Debian: %s)", name, debian)
+	}
+	return path
+}
+
 // Tool needs a program, and returns its path.
 func Tool(t T, name string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		for _, dir := range []string{"/usr/sbin", "/sbin"} { // not on every user's path
-			if found, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-				return found
-			}
-		}
+	path := find(name)
+	if path == "" {
 		Missing(t, "tool", "there is no %s", name)
 	}
 	return path
+}
+
+// find is the path of a program, or "".
+func find(name string) string {
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin"} { // not on every user's path
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path
+		}
+	}
+	return ""
 }

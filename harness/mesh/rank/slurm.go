@@ -1,0 +1,94 @@
+package rank
+
+import (
+	"fmt"
+	"strings"
+)
+
+// interactiveStep is the step in which salloc runs a shell on the first node where the cluster is set up so
+// (slurm/slurm.h: SLURM_INTERACTIVE_STEP is 0xfffffffa).
+const interactiveStep = "4294967290"
+
+// slurm: https://slurm.schedmd.com/srun.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES
+//
+// Only srun sets SLURM_STEP_NUM_TASKS. The script of sbatch and the shell of salloc have SLURM_NTASKS as well, and a script also
+// SLURM_PROCID=0: it looks like rank 0 of N, alone.
+func slurm(e environment) (*claim, error) {
+	const number, size, nodes = "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST"
+	c := &claim{engine: "Slurm"}
+	if step := e.get("SLURM_STEP_ID"); e.get(size) == "" || step == interactiveStep {
+		if e.get("SLURM_JOB_ID") == "" {
+			return nil, nil
+		}
+		c.from = e.said("SLURM_JOB_ID", number, "SLURM_NTASKS")
+		c.lacks = "this is the script or the shell of an allocation, not a task of srun: start the ranks with srun"
+		return c, nil
+	}
+	if err := e.pair(c, number, size); err != nil {
+		return nil, err
+	}
+	if err := whole(c); err != nil {
+		return nil, err
+	}
+	if err := e.slurmLocal(c); err != nil {
+		return nil, err
+	}
+	list := e.get(nodes)
+	if list == "" {
+		c.firstFrom = nodes + " is not set"
+		return c, nil
+	}
+	hosts, err := ExpandHosts(list)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", nodes, err)
+	}
+	if twice := repeated(hosts); twice != "" {
+		return nil, fmt.Errorf("%s=%s has %s twice", nodes, clip(list), twice)
+	}
+	c.hosts = hosts
+	// Task 0 is on the first node of the step, whatever the distribution, unless a host file puts the tasks where it likes.
+	if strings.Contains(e.get("SLURM_DISTRIBUTION"), "arbitrary") {
+		c.firstFrom = "with SLURM_DISTRIBUTION=" + e.get("SLURM_DISTRIBUTION") + " task 0 need not be on the first node"
+		return c, nil
+	}
+	c.first, c.firstFrom = hosts[0], "first of "+nodes+"="+clip(list)
+	return c, nil
+}
+
+// slurmLocal reads SLURM_LOCALID, and the number of tasks on this node as the length of SLURM_GTIDS, which lists their numbers.
+func (e environment) slurmLocal(c *claim) error {
+	n, err := e.number("SLURM_LOCALID")
+	if err != nil {
+		return err
+	}
+	tasks := e.get("SLURM_GTIDS")
+	if n == nil || tasks == "" {
+		return nil
+	}
+	size := strings.Count(tasks, ",") + 1
+	if *n >= size || size > *c.size {
+		return fmt.Errorf("%s (%s): SLURM_LOCALID=%d does not fit the %d tasks of SLURM_GTIDS=%s", c.engine, c.from, *n, size, clip(tasks))
+	}
+	c.local, c.localSize = n, &size
+	return nil
+}
+
+// heterogeneous is a hint for a rank that is not below its size.
+func (e environment) heterogeneous(c *claim) string {
+	if c.engine == "Slurm" && e.get("SLURM_HET_SIZE") != "" {
+		return " (" + e.said("SLURM_HET_SIZE") + ": a heterogeneous step numbers its tasks over all components; give --rank and --size)"
+	}
+	return ""
+}
+
+// repeated is the first host that a list has twice, or "".
+func repeated(hosts []string) string {
+	seen := make(map[string]bool, len(hosts))
+	for _, h := range hosts {
+		if seen[h] {
+			return h
+		}
+		seen[h] = true
+	}
+	return ""
+}
