@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hopbench/results"
+	"hopbench/results/stat"
 	"hopbench/transports"
 	"hopbench/transports/fault"
 	"hopbench/transports/mem"
@@ -14,7 +15,8 @@ import (
 
 // record is a track as a row of the result file.
 func (t *track) record(m *measurement) *results.Cell {
-	c, p, l := m.cell, m.plan, t.link
+	c, l := m.cell, t.link
+	p := l.plan // its own: a flow may have other devices and memory than the run
 	i64 := func(n int64) *int64 { return &n }
 	elapsed := time.Since(m.started).Seconds()
 	started := m.started
@@ -279,19 +281,36 @@ func (t *track) bandwidth() (*results.Bandwidth, bool, []string, error) {
 	if len(ways) == 1 {
 		return ways[0], converged, all, nil
 	}
-	// Both ways: round by round the sum, so that the interval is that of the sum.
+	// Several ways: round by round the sum, so that the interval is that of the sum.
 	var rounds []results.Round
+	directions := map[bool][]float64{}
 	for i := range t.ways[0].rounds {
-		a, b := t.ways[0].rounds[i], t.ways[1].rounds[i]
-		rate := float64(a.Bytes)/a.Seconds + float64(b.Bytes)/b.Seconds
-		seconds := max(a.Seconds, b.Seconds)
-		rounds = append(rounds, results.Round{Bytes: rate * seconds, End: seconds, Operations: int64(a.Operations + b.Operations)})
+		r := results.Round{}
+		rates := map[bool]float64{}
+		for _, w := range t.ways {
+			o := w.rounds[i]
+			rates[w.reverse] += float64(o.Bytes) / o.Seconds
+			r.End, r.Operations = max(r.End, o.Seconds), r.Operations+int64(o.Operations)
+		}
+		r.Bytes = (rates[false] + rates[true]) * r.End
+		rounds = append(rounds, r)
+		for _, reverse := range []bool{false, true} {
+			directions[reverse] = append(directions[reverse], rates[reverse])
+		}
 	}
 	sum, ok, warnings, err := results.BandwidthOf(rounds)
 	if err != nil {
 		return nil, false, nil, err
 	}
-	sum.ForwardBytesPerSecond, sum.ReverseBytesPerSecond = &ways[0].BytesPerSecond, &ways[1].BytesPerSecond
+	if t.cell.direction == Both {
+		for reverse, into := range map[bool]**float64{false: &sum.ForwardBytesPerSecond, true: &sum.ReverseBytesPerSecond} {
+			centre, err := stat.Center(directions[reverse])
+			if err != nil {
+				return nil, false, nil, err
+			}
+			*into = &centre
+		}
+	}
 	return sum, ok, append(all, warnings...), nil
 }
 
