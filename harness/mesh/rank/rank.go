@@ -105,7 +105,7 @@ func find(e environment, o Overrides) (Rank, error) {
 		return Rank{}, fmt.Errorf("%s: a size of %d is not from 1 to %d", chosen.from, r.Size, maxSize)
 	}
 	if r.Number < 0 || r.Number >= r.Size {
-		return Rank{}, fmt.Errorf("%s: rank %d is not below the size %d%s", chosen.from, r.Number, r.Size, e.heterogeneous(chosen))
+		return Rank{}, fmt.Errorf("%s: rank %d is not below the size %d", chosen.from, r.Number, r.Size)
 	}
 	if err := place(&r, chosen, o); err != nil {
 		return Rank{}, err

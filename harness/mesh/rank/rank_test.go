@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,7 +66,6 @@ func TestFind(t *testing.T) {
 		{"MPICH on one host", mpich, Overrides{}, Rank{Number: 1, Size: 4, LocalNumber: 1, LocalSize: 4, First: "127.0.0.1"}, "", []string{"MPICH (PMI_RANK=1, PMI_SIZE=4)", "loopback"}},
 		{"Slurm", step, Overrides{}, Rank{Number: 3, Size: 4, LocalNumber: 1, LocalSize: 2, First: "node01"}, "node01 node02", []string{"Slurm (SLURM_PROCID=3, SLURM_STEP_NUM_TASKS=4)", "first of SLURM_STEP_NODELIST=node[01-02]"}},
 		{"Slurm on one host", strings.ReplaceAll(step, "[01-02]", "01"), Overrides{}, Rank{Number: 3, Size: 4, LocalNumber: 1, LocalSize: 2, First: "127.0.0.1"}, "node01", []string{"loopback"}},
-		{"a step of fewer tasks than the allocation", strings.ReplaceAll(step, "SLURM_NTASKS=4", "SLURM_NTASKS=8"), Overrides{}, Rank{Number: 3, Size: 4, LocalNumber: 1, LocalSize: 2, First: "node01"}, "node01 node02", nil},
 		{"PMI-2 of Slurm", step + " PMI_RANK=3 PMI_SIZE=4 PMI_FD=16", Overrides{}, Rank{Number: 3, Size: 4, LocalNumber: 1, LocalSize: 2, First: "node01"}, "node01 node02", []string{"Slurm ("}},
 		{"PMIx of Slurm", step + " PMIX_RANK=3", Overrides{}, Rank{Number: 3, Size: 4, LocalNumber: 1, LocalSize: 2, First: "node01"}, "node01 node02", []string{"Slurm ("}},
 		{"variables alone", variables, Overrides{}, Rank{Number: 1, Size: 4, First: "head:23456"}, "", []string{"RANK and WORLD_SIZE (RANK=1, WORLD_SIZE=4)", "head:23456 (MASTER_ADDR, MASTER_PORT)"}},
@@ -99,7 +99,7 @@ func TestFind(t *testing.T) {
 			}
 			hosts, source := strings.Join(got.Hosts, " "), got.Source
 			got.Hosts, got.Source = nil, ""
-			if got.Number != c.want.Number || got.Size != c.want.Size || got.LocalNumber != c.want.LocalNumber || got.LocalSize != c.want.LocalSize || got.First != c.want.First {
+			if fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 			if hosts != c.hosts {
@@ -135,7 +135,7 @@ func TestFindRefuses(t *testing.T) {
 		{"no rank in a step", step + " SLURM_PROCID=", Overrides{}, []string{"SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID is not set"}},
 		{"a rank that is none", step + " SLURM_PROCID=-1", Overrides{}, []string{"SLURM_PROCID=-1"}},
 		{"a rank above the size", step + " SLURM_PROCID=4", Overrides{}, []string{"SLURM_PROCID=4", "rank 4 is not below the size 4"}},
-		{"a heterogeneous step", step + " SLURM_PROCID=5 SLURM_HET_SIZE=2", Overrides{}, []string{"SLURM_HET_SIZE=2", "--rank"}},
+		{"two counts", step + " SLURM_NTASKS=8", Overrides{}, []string{"SLURM_STEP_NUM_TASKS=4", "SLURM_NTASKS=8", "srun"}},
 		{"a local rank above", step + " SLURM_LOCALID=2", Overrides{}, []string{"SLURM_LOCALID=2", "SLURM_GTIDS=2,3"}},
 		{"a broken node list", step + " SLURM_STEP_NODELIST=node[01-", Overrides{}, []string{"SLURM_STEP_NODELIST", "node[01-"}},
 		{"a node twice", step + " SLURM_STEP_NODELIST=a,b,a", Overrides{}, []string{"a,b,a", "a twice"}},
@@ -182,6 +182,56 @@ func TestFindRefuses(t *testing.T) {
 			}
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q is more than one line", err)
+			}
+		})
+	}
+}
+
+// Environments as the engines leave them, captured.
+func TestFindInCapturedEnvironments(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		add    string
+		want   Rank
+		hosts  string
+		source string
+		err    string // instead of the others
+	}{
+		{"slurm-step", "", Rank{Number: 3, Size: 4, LocalNumber: 0, LocalSize: 1, First: "n1"}, "n1 n2", "first of SLURM_STEP_NODELIST=n[1-2]", ""},
+		{"slurm-pmi2", "", Rank{Number: 2, Size: 4, LocalNumber: 2, LocalSize: 3, First: "n1"}, "n1 n2", "Slurm (", ""},
+		{"slurm-het", "", Rank{Number: 2, Size: 3, LocalNumber: 0, LocalSize: 1, First: "n1"}, "n1 n2", "Slurm (", ""},
+		{"slurm-host-file", "HOPBENCH_FIRST=n3", Rank{Number: 1, Size: 3, LocalNumber: 0, LocalSize: 1, First: "n3"}, "n1 n3", "HOPBENCH_FIRST", ""},
+		{name: "slurm-host-file", err: "SLURM_DISTRIBUTION=arbitrary"},
+		{name: "slurm-salloc", err: "start the ranks with srun"},
+		{name: "slurm-interactive", err: "start the ranks with srun"},
+		{name: "slurm-batch", err: "start the ranks with srun"},
+		{name: "slurm-batch-in-step", err: "SLURM_STEP_NUM_TASKS=3, SLURM_NTASKS=4"},
+		{name: "slurm-preserve-env", err: "--preserve-env"},
+		{"mpirun", "", Rank{Number: 2, Size: 4, LocalNumber: 2, LocalSize: 4, First: "127.0.0.1"}, "", "Open MPI (", ""},
+		{name: "mpirun-two-hosts", err: "Open MPI does not tell it"},
+		{"mpirun-two-hosts", "HOPBENCH_FIRST=a:1", Rank{Number: 3, Size: 4, LocalNumber: 1, LocalSize: 2, First: "a:1"}, "", "HOPBENCH_FIRST", ""},
+		{"mpirun-in-slurm", "HOPBENCH_FIRST=n1", Rank{Number: 3, Size: 4, LocalNumber: 0, LocalSize: 1, First: "n1"}, "", "not used: Slurm, which says rank 1 of 2", ""},
+		{"hydra", "", Rank{Number: 2, Size: 4, LocalNumber: 2, LocalSize: 4, First: "127.0.0.1"}, "", "MPICH (", ""},
+		{name: "hydra-two-hosts", err: "MPICH does not tell it"},
+		{"hydra-in-slurm", "HOPBENCH_FIRST=n1", Rank{Number: 1, Size: 4, LocalNumber: 1, LocalSize: 3, First: "n1"}, "", "not used: Slurm", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Find(env(append(captured(t, c.name), set(c.add)...)...), Overrides{})
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Fatalf("%+v, %v; want an error that says %q", got, err, c.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(got.Source, c.source) || strings.Join(got.Hosts, " ") != c.hosts {
+				t.Errorf("hosts %v, source %q", got.Hosts, got.Source)
+			}
+			got.Hosts, got.Source = nil, ""
+			if fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
 	}

@@ -12,7 +12,8 @@ const interactiveStep = "4294967290"
 // slurm: https://slurm.schedmd.com/srun.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES
 //
 // Only srun sets SLURM_STEP_NUM_TASKS. The script of sbatch and the shell of salloc have SLURM_NTASKS as well, and a script also
-// SLURM_PROCID=0: it looks like rank 0 of N, alone.
+// SLURM_PROCID=0: it looks like rank 0 of N, alone. A script that a task of srun submits has that task's SLURM_STEP_* besides: srun
+// sets both counts to the same, so where they differ nothing is taken.
 func slurm(e environment) (*claim, error) {
 	const number, size, nodes = "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST"
 	c := &claim{engine: "Slurm"}
@@ -29,6 +30,13 @@ func slurm(e environment) (*claim, error) {
 	}
 	if err := whole(c); err != nil {
 		return nil, err
+	}
+	tasks, err := e.number("SLURM_NTASKS")
+	if err != nil {
+		return nil, err
+	}
+	if tasks != nil && *tasks != *c.size {
+		return &claim{engine: c.engine, from: e.said(number, size, "SLURM_NTASKS"), lacks: "the two counts differ, as in a script that a task of srun has submitted, or with --preserve-env: start the ranks with srun and without that option"}, nil
 	}
 	if err := e.slurmLocal(c); err != nil {
 		return nil, err
@@ -71,14 +79,6 @@ func (e environment) slurmLocal(c *claim) error {
 	}
 	c.local, c.localSize = n, &size
 	return nil
-}
-
-// heterogeneous is a hint for a rank that is not below its size.
-func (e environment) heterogeneous(c *claim) string {
-	if c.engine == "Slurm" && e.get("SLURM_HET_SIZE") != "" {
-		return " (" + e.said("SLURM_HET_SIZE") + ": a heterogeneous step numbers its tasks over all components; give --rank and --size)"
-	}
-	return ""
 }
 
 // repeated is the first host that a list has twice, or "".
