@@ -24,6 +24,9 @@ var rooms = []room{
 	{"results/unit", nil, "units know nothing but numbers"},
 	{"results/stat", []string{"results/unit"}, "statistics know samples, not records"},
 	{"results", []string{"results/unit", "results/stat"}, "records are read on a laptop, without anything that measures"},
+	{"results/matrix", []string{"results", "results/unit"}, "the answer of a mesh is arithmetic on its cells"},
+	{"results/table", []string{"results", "results/unit", "results/stat", "results/matrix"}, "tables are drawn from records, and from the matrices that they make"},
+	{"results/compare", []string{"results", "results/unit", "results/stat", "results/matrix"}, "what changed between two meshes is told as what is slow in one"},
 	{"results/*", []string{"results", "results/unit", "results/stat"}, "what is made of records stands beside the others, not on them"},
 	{"plots/...", []string{"results/...", "bench/kvcache", "bench/ttft/...", "plots/..."}, "a figure is drawn from records and projections; topology comes as a neutral graph"},
 
@@ -47,6 +50,7 @@ var rooms = []room{
 	{"harness/control/controlpb", nil, "generated"},
 	{"harness/mesh/rank", nil, "which rank a process is stands in its environment: it is read before anything else is known"},
 	{"harness/*", []string{"harness", "harness/*", "harness/control/controlpb", "harness/doctor/logs", "harness/mesh/rank", "results/...", "transports", "transports/fault", "transports/mem", "transports/topo", "transports/topo/*"}, "two sides, the doctor and the mesh are built on the harness and the contract"},
+	{"harness/mesh/schedule", []string{"results/unit"}, "who measures whom and when is arithmetic on numbers of hosts"},
 	{"harness/*/*", []string{"harness", "results/...", "transports", "transports/fault", "transports/mem", "transports/topo"}, "a room of one of the harness's rooms"},
 
 	{"bench/kvcache/...", []string{"results/unit", "bench/kvcache/..."}, "the geometry of a cache is arithmetic on a config.json"},
