@@ -42,4 +42,13 @@ ABSENT(hv_queue_state, hv_group *g, uint32_t queue, int *state)
 ABSENT(hv_initiate, hv_group *g, const struct hv_loop *l, struct hv_stream *streams, uint32_t *stop, struct hv_tally *tally, struct hv_failure *why)
 ABSENT(hv_serve, hv_group *g, const struct hv_loop *l, struct hv_stream *streams, uint32_t *stop, struct hv_tally *tally, struct hv_failure *why)
 ABSENT(hv_open_notes, hv_group *g, struct hv_failure *why)
+ABSENT(hv_wire_open, hv_group *g, struct hv_failure *why)
+ABSENT(hv_wire_post, hv_group *g, const struct hv_wire_post *p, const struct hv_extent *e, size_t n, size_t *taken, struct hv_failure *why)
+ABSENT(hv_wire_tell, hv_group *g, uint32_t queue, uint32_t immediate, int *full, struct hv_failure *why)
+ABSENT(hv_wire_poll, hv_group *g, int wait, int64_t until, struct hv_wire_event *out, int *count, struct hv_failure *why)
+ABSENT(hv_wire_say, hv_group *g, int note, const struct hv_loop *l, struct hv_failure *why)
+
+void hv_wire_start(hv_group *g, uint32_t loop) {}
+void hv_wire_heard(hv_group *g, int note, struct hv_wire_note *out, uint32_t *took, uint32_t room) {}
+void hv_wire_break(hv_group *g) {}
 #endif

@@ -57,6 +57,14 @@ func (*Group) Ready(int, Way) error                                   { return E
 func (*Group) State(int) (int, error)                                 { return 0, ErrNoHeaders }
 func (*Group) Initiate(Loop, []Stream, *atomic.Uint32) (Tally, error) { return Tally{}, ErrNoHeaders }
 func (*Group) Serve(Loop, []Stream, *atomic.Uint32) (Tally, error)    { return Tally{}, ErrNoHeaders }
+func (*Group) OpenWire() error                                        { return ErrNoHeaders }
+func (*Group) Post(Post, []Extent) (int, error)                       { return 0, ErrNoHeaders }
+func (*Group) Tell(int, uint32) (bool, error)                         { return false, ErrNoHeaders }
+func (*Group) Poll(*[MaxEvents]Event, Wait, int64) ([]Event, error)   { return nil, ErrNoHeaders }
+func (*Group) Say(Note, Loop, int) error                              { return ErrNoHeaders }
+func (*Group) Start(uint32)                                           {}
+func (*Group) Heard(Note) Heard                                       { return Heard{} }
+func (*Group) Break()                                                 {}
 
 // StatusText has no words.
 func StatusText(int) string { return "" }

@@ -217,6 +217,53 @@ int hv_serve(hv_group *g, const struct hv_loop *l, struct hv_stream *streams, ui
 /* Posts the receives for the notes of both loops: once, before the peer may send. */
 int hv_open_notes(hv_group *g, struct hv_failure *why);
 
+/* ---- the wire of staged loops ---- */
+
+enum { HV_BEGIN = 1, HV_READY, HV_REFUSE, HV_END, HV_LEFT, HV_FLUSH, HV_NOTES };
+
+/* Bytes of one chunk: addresses on both sides. */
+struct hv_extent {
+	uint64_t local, remote, length;
+};
+
+struct hv_wire_post {
+	uint32_t queue, sge;
+	uint32_t local_key, remote_key;
+	uint32_t immediate;
+	int32_t read;  /* 1: fetch the bytes instead of sending them */
+	int32_t tells; /* 1: the immediate goes with the last of them */
+	int32_t reserved;
+	uint64_t max_message; /* no extent is longer */
+};
+
+/* Something that a poll found: a number from the other side, a note (on the group's own queue), or that the oldest chunk on a
+ * queue is confirmed. */
+struct hv_wire_event {
+	uint32_t queue, arrived, immediate;
+};
+
+struct hv_wire_note {
+	uint32_t heard; /* the loop of the last note of that kind */
+	uint32_t loop;  /* that runs or ran last */
+	uint32_t unsent; /* notes of this side that are not yet confirmed */
+	int32_t op, notify, echo, streams;
+};
+
+/* Posts the receives of every stream: once, before the other side may send. */
+int hv_wire_open(hv_group *g, struct hv_failure *why);
+/* Posts one chunk, as far as the queue has room: taken says how many extents. The chunk is confirmed when its last one is. */
+int hv_wire_post(hv_group *g, const struct hv_wire_post *p, const struct hv_extent *e, size_t n, size_t *taken, struct hv_failure *why);
+/* Sends a number alone; full: the queue had no room. */
+int hv_wire_tell(hv_group *g, uint32_t queue, uint32_t immediate, int *full, struct hv_failure *why);
+/* Takes what has come, at most HV_EVENTS; waits for it until then, by the clock of hv_now. A time that has passed is one look. */
+enum { HV_EVENTS = 32 };
+int hv_wire_poll(hv_group *g, int wait, int64_t until, struct hv_wire_event *out, int *count, struct hv_failure *why);
+/* Notes, as the native loops exchange them. HV_BEGIN begins the next loop on this side; hv_wire_start the one that was heard of. */
+int hv_wire_say(hv_group *g, int note, const struct hv_loop *l, struct hv_failure *why);
+void hv_wire_start(hv_group *g, uint32_t loop);
+void hv_wire_heard(hv_group *g, int note, struct hv_wire_note *out, uint32_t *took, uint32_t room);
+void hv_wire_break(hv_group *g);
+
 const char *hv_status_text(int status);
 uint64_t hv_now(void); /* CLOCK_MONOTONIC, ns */
 

@@ -212,6 +212,53 @@ type Tally struct {
 	Posts, Messages, Polls, Blocks uint64
 }
 
+// Extent is bytes of a chunk: addresses in this side's and in the peer's memory.
+type Extent struct {
+	Local, Remote, Length uint64
+}
+
+// Post says how the extents of one chunk go.
+type Post struct {
+	Queue               int
+	SGE                 int // pieces that a message may gather
+	LocalKey, RemoteKey uint32
+	Immediate           uint32
+	Read                bool   // fetched instead of sent
+	Tells               bool   // Immediate goes with the last of them
+	MaxMessage          uint64 // no extent is longer
+}
+
+// MaxEvents is the most that one [Group.Poll] takes.
+const MaxEvents = 32
+
+// Event is something that a poll found: a number from the peer (Arrived is 1), a note (on the queue after the last stream's), or that the
+// oldest chunk of a queue is confirmed.
+type Event struct {
+	Queue, Arrived, Immediate uint32
+}
+
+// Note is what the two sides of a loop tell each other outside the clock.
+type Note int32
+
+// The notes, with the values of the shim.
+const (
+	NoteBegin Note = iota + 1
+	NoteReady
+	NoteRefuse
+	NoteEnd
+	NoteLeft
+)
+
+// Heard is a note that came, and where this side is.
+type Heard struct {
+	Loop, Current uint32 // that the note is of, and that this side is in
+	Unsent        int    // notes of this side that are not yet confirmed
+	Op            Op
+	Notify, Echo  bool
+	Streams       int
+	Took          []uint32 // numbers that the peer has sent in the loop, one a stream
+}
+
 // Step is where a call or a loop failed.
 type Step int32
 

@@ -106,7 +106,6 @@ struct hv_queue {
 };
 
 enum { HV_NOTE_SLOTS = 8 };
-enum { HV_BEGIN = 1, HV_READY, HV_REFUSE, HV_END, HV_LEFT, HV_FLUSH, HV_NOTES };
 
 /* What two loops tell each other, outside the clock, over the group's own queue pair. */
 struct hv_note {

@@ -65,6 +65,22 @@ func Calibrate(th *cuda.Thread, transferBytes uint64) (Calibration, error) {
 	return cal, nil
 }
 
+// Choose is the ring's shape as it was asked for: chunkBytes and depth as they are given, and calibrated where they are 0.
+func Choose(th *cuda.Thread, transferBytes uint64, chunkBytes, depth int) (Calibration, error) {
+	if chunkBytes > 0 && depth > 0 {
+		return Calibration{Config: Config{chunkBytes, depth}, Chosen: "as the settings say"}, nil
+	}
+	cal, err := Calibrate(th, transferBytes)
+	switch {
+	case err != nil:
+	case chunkBytes > 0:
+		cal.Config.ChunkBytes, cal.Chosen = chunkBytes, "chunk as the settings say, depth calibrated"
+	case depth > 0:
+		cal.Config.Depth, cal.Chosen = depth, "depth as the settings say, chunk calibrated"
+	}
+	return cal, err
+}
+
 // smallest is the first trial within 2 % of the best.
 func smallest(trials []Trial) Trial {
 	best := 0.0

@@ -11,6 +11,7 @@ type chunk struct {
 	at      int // in the ring's memory, once it is placed
 	segment uint64
 	last    bool // the segment ends with it
+	outside bool // the other side of the wire chose its place
 	mark    mark
 }
 

@@ -79,6 +79,18 @@ func NewRing(th *cuda.Thread, c Config) (*Ring, error) {
 	return r, nil
 }
 
+// Flight is how many chunks may be in flight, however small they are.
+func (r *Ring) Flight() int { return len(r.marks) }
+
+// Cut makes chunks smaller than the ring was made for, where the other side's are. Larger ones are left as they are; no Pump and no Sink
+// may be at work.
+func (r *Ring) Cut(most int) {
+	if most > 0 && most < r.config.ChunkBytes {
+		r.config.Depth = len(r.memory) / most
+		r.config.ChunkBytes = most
+	}
+}
+
 // Config is the ring's shape.
 func (r *Ring) Config() Config { return r.config }
 

@@ -2,6 +2,7 @@ package staging
 
 import (
 	"errors"
+	"fmt"
 	"time"
 	"unsafe"
 
@@ -11,7 +12,8 @@ import (
 var errNothing = errors.New("staging: there is no such chunk")
 
 // Sink writes to device memory behind a wire. Begin says where a segment's bytes go, Space gives host memory for the next of them,
-// Filled says how many have come. Done and Flush tell what has landed on the device.
+// Filled says how many have come. Where the other side of the wire writes into the ring's memory by itself, it owns that memory by a
+// [Window], and Arrived takes the place of Space and Filled. Done and Flush tell what has landed on the device.
 type Sink struct {
 	ring     *Ring
 	th       *cuda.Thread
@@ -77,6 +79,32 @@ func (s *Sink) Filled(n int) error {
 	if s.filled < c.bytes {
 		return nil
 	}
+	return s.launch(c)
+}
+
+// Arrived says that the next chunk of what was begun has come whole, at an offset of the ring's memory that the other side chose. An
+// offset outside the memory, a chunk that was not begun and more chunks than the ring has marks for are errors: the wire's words are not
+// to be trusted.
+func (s *Sink) Arrived(at int) error {
+	if s.filling == s.chunks.next || s.placed || s.Queued() >= len(s.ring.marks) {
+		return errNothing
+	}
+	c := s.chunks.at(s.filling)
+	if at < 0 || at > len(s.ring.memory)-c.bytes {
+		return fmt.Errorf("staging: a chunk of %d bytes at offset %d of a ring of %d", c.bytes, at, len(s.ring.memory))
+	}
+	c.at, c.outside = at, true
+	return s.launch(c)
+}
+
+// Begun says whether there is a chunk for Arrived or Space.
+func (s *Sink) Begun() bool { return s.filling < s.chunks.next }
+
+// Retired is how many chunks have landed since the sink was made: so many the other side's [Window] may give again.
+func (s *Sink) Retired() uint64 { return s.chunks.first }
+
+// launch queues the copy of the chunk that has come.
+func (s *Sink) launch(c *chunk) error {
 	s.total.start(time.Now())
 	c.mark = s.ring.marks[s.filling%uint64(len(s.ring.marks))]
 	from := cuda.Side{Address: uint64(uintptr(unsafe.Pointer(&s.ring.memory[c.at])))}
@@ -139,11 +167,13 @@ func (s *Sink) retire() error {
 		s.landed = c.segment + 1
 	}
 	s.chunks.first++
-	next := 0
-	if n := s.chunks.first; n < s.filling || (n == s.filling && s.placed) {
-		next = s.chunks.at(n).at
+	if !c.outside {
+		next := 0
+		if n := s.chunks.first; n < s.filling || (n == s.filling && s.placed) {
+			next = s.chunks.at(n).at
+		}
+		s.space.give(next)
 	}
-	s.space.give(next)
 	if s.Queued() == 0 {
 		s.total.stop(time.Now())
 	}

@@ -117,7 +117,7 @@ static int deliver(struct queue *q, struct ibv_send_wr *w, int imm)
 	if (!p || p->recv_head == p->recv_tail)
 		return IBV_WC_RNR_RETRY_EXC_ERR;
 	uint32_t slot = p->recv_head++ % 4096;
-	struct ibv_wc wc = {.wr_id = p->recv[slot].wr_id, .qp_num = p->qp.qp_num, .opcode = imm ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV};
+	struct ibv_wc wc = {.wr_id = p->recv[slot].wr_id, .qp_num = p->qp.qp_num, .opcode = imm ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV, .imm_data = w->imm_data};
 	if (!imm) {
 		struct ibv_sge *to = p->recv_sge[slot];
 		int left = p->recv[slot].num_sge;
@@ -151,19 +151,8 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *w, struct ibv_send_w
 	struct queue *q = (struct queue *)qp;
 	(void)bad;
 	for (; w; w = w->next) {
-		int status = 0;
-		if (w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
-			/* A receiver that is behind is tried again, as a reliable connection does. */
-			for (long tries = 0; tries < 50000; tries++) {
-				pthread_mutex_lock(&wire);
-				status = deliver(q, w, w->opcode != IBV_WR_SEND);
-				pthread_mutex_unlock(&wire);
-				if (status != IBV_WC_RNR_RETRY_EXC_ERR)
-					break;
-				usleep(20);
-			}
-		}
-		if (w->opcode != IBV_WR_SEND && !no_copy) {
+		int status = 0, message = w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM;
+		if (!message && !no_copy) { /* the bytes are there before the receiver hears of them */
 			char *theirs = (char *)(uintptr_t)w->wr.rdma.remote_addr;
 			for (int i = 0; i < w->num_sge; i++) {
 				char *ours = (char *)(uintptr_t)w->sg_list[i].addr;
@@ -174,7 +163,18 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *w, struct ibv_send_w
 				theirs += w->sg_list[i].length;
 			}
 		}
-		if (fail_at >= 0 && w->opcode != IBV_WR_SEND && ++sends == fail_at)
+		if (message || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+			/* A receiver that is behind is tried again, as a reliable connection does. */
+			for (long tries = 0; tries < 50000; tries++) {
+				pthread_mutex_lock(&wire);
+				status = deliver(q, w, !message);
+				pthread_mutex_unlock(&wire);
+				if (status != IBV_WC_RNR_RETRY_EXC_ERR)
+					break;
+				usleep(20);
+			}
+		}
+		if (fail_at >= 0 && !message && ++sends == fail_at)
 			status = fail_status;
 		if (status || (w->send_flags & IBV_SEND_SIGNALED))
 			complete(qp->send_cq, (struct ibv_wc){.wr_id = w->wr_id, .status = status, .qp_num = qp->qp_num, .vendor_err = status ? 0x51 : 0});
