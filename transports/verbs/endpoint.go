@@ -8,12 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
 	"hopbench/transports"
 	"hopbench/transports/fault"
 	"hopbench/transports/internal/ibverbs"
+	"hopbench/transports/internal/staging"
 	"hopbench/transports/topo"
 )
 
@@ -25,6 +27,7 @@ type endpoint struct {
 	group   *ibverbs.Group
 	mine    address
 	encoded []byte
+	stage   *stage // where this side's device memory is staged
 
 	// set by Connect
 	peer      address
@@ -35,7 +38,15 @@ type endpoint struct {
 	sge       int
 	message   uint64
 	connected bool
+	staged    bool // this side's or the peer's device memory is
+	chunk     int  // bytes of a chunk, where it is
 	warnings  []string
+
+	flowOnce sync.Once
+	flow     []*flowControl // of the interface below the port, or of those that carry it
+
+	phasesMu sync.Mutex
+	phases   staging.Phases // of all loops
 
 	mu     sync.Mutex // one loop at a time
 	closed bool
@@ -58,9 +69,12 @@ type address struct {
 	ReadsOut   int      `json:"reads_out"`
 	Pollable   bool     `json:"pollable"`
 	Passive    bool     `json:"passive"`
+	RecvWork   int      `json:"recv_work"`
+	// Staged is what the peer writes into where this side's device memory is staged.
+	Staged *stagedSide `json:"staged,omitempty"`
 }
 
-const addressVersion = 1
+const addressVersion = 2
 
 // NewEndpoint makes the queue pairs.
 func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoint, error) {
@@ -74,9 +88,17 @@ func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoi
 	if err != nil {
 		return nil, t.explainQueues(err, want)
 	}
-	e := &endpoint{t: t, region: r, options: o, group: group}
+	e := &endpoint{t: t, region: r, options: o, group: group, warnings: slices.Clone(r.warnings)}
 	fail := func(err error) (transports.Endpoint, error) {
+		if e.stage != nil {
+			err = errors.Join(err, e.stage.close())
+		}
 		return nil, errors.Join(err, group.Close())
+	}
+	if r.way == transports.Staged {
+		if e.stage, err = t.newStage(r.buffer, o); err != nil {
+			return fail(err)
+		}
 	}
 	pkey, _ := t.set.number("pkey-index")
 	if err := group.Init(t.number, pkey); err != nil {
@@ -88,7 +110,10 @@ func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoi
 	}
 	e.mine = address{Version: addressVersion, LinkLayer: t.port.Link, LID: t.port.LID, GIDs: t.gids, QPNs: group.QPNs, PSN: binary.LittleEndian.Uint32(psn[:]) & 0xffffff,
 		MTU: ibverbs.MTUBytes(t.port.ActiveMTU), MTUSource: "port", NeedsGRH: t.port.Flags&ibverbs.FlagGRHRequired != 0, MaxMessage: t.port.MaxMessage,
-		SGE: group.Want.SGE, ReadsIn: t.limits.MaxReadsIn, ReadsOut: t.limits.MaxReadsOut, Pollable: r.pollable(), Passive: o.Passive}
+		SGE: group.Want.SGE, ReadsIn: t.limits.MaxReadsIn, ReadsOut: t.limits.MaxReadsOut, Pollable: r.pollable(), Passive: o.Passive, RecvWork: group.Want.RecvWork}
+	if e.stage != nil {
+		e.mine.Staged = e.stage.side()
+	}
 	if len(e.mine.GIDs) > 64 {
 		e.mine.GIDs = e.mine.GIDs[:64]
 	}
@@ -127,6 +152,9 @@ func (t *transport) want(o transports.EndpointOptions, r *region) ibverbs.Want {
 	work := min(max(2*o.Depth*min(perOp, most), 64), most)
 	send := max(work, o.Depth+1)
 	recv := max(work, 64)
+	if r.way == transports.Staged {
+		send, recv = max(send, 256), max(recv, 256) // chunks and the words about them
+	}
 	if t.limits.MaxWork > 0 {
 		send, recv = min(send, t.limits.MaxWork), min(recv, t.limits.MaxWork)
 	}
@@ -176,6 +204,11 @@ func (e *endpoint) Connect(ctx context.Context, r transports.Remote) error {
 			return e.explainPath(err)
 		}
 	}
+	if e.stage != nil || e.peer.Staged != nil {
+		if err := e.openStaged(); err != nil {
+			return err
+		}
+	}
 	e.connected = true
 	return nil
 }
@@ -190,7 +223,7 @@ func (e *endpoint) join(at string) error {
 		return fault.New(fault.VerbsDisagree, "connect", at, "this side has %d queue pairs and the peer %d", len(mine.QPNs), len(peer.QPNs))
 	case len(peer.GIDs) == 0:
 		return fault.New(fault.RDMANoGID, "connect", at, "the peer has no GID")
-	case peer.MaxMessage == 0 || peer.SGE < 1:
+	case peer.MaxMessage == 0 || peer.SGE < 1 || peer.RecvWork < 1:
 		return fault.New(fault.VerbsCall, "connect", at, "the peer's address lacks its limits")
 	}
 	var ok bool
@@ -321,5 +354,10 @@ func (e *endpoint) Close() error {
 	e.t.mu.Lock()
 	e.t.endpoints--
 	e.t.mu.Unlock()
+	if e.stage != nil {
+		if err := e.stage.close(); err != nil {
+			return &fault.Error{Code: fault.VerbsCall, Op: "close the staging rings", Device: where(e.t.device.Name, e.t.number), Err: err}
+		}
+	}
 	return nil
 }

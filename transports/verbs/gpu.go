@@ -16,7 +16,8 @@ import (
 	"hopbench/transports/mem"
 )
 
-// registerGPU registers device memory by the ways that the setting allows, in order; the refusal of each is kept.
+// registerGPU registers device memory by the ways that the setting allows, in order: DMA-BUF, nvidia-peermem, and staging through host
+// memory, which registers nothing here. The refusal of each is kept, and a way that was asked for by name has no second.
 func (t *transport) registerGPU(r *region, access ibverbs.Access) error {
 	// A small completion may carry its payload in the completion queue entry, which the provider would then copy to device
 	// memory with the CPU. The provider reads this variable when a queue pair is made.
@@ -26,6 +27,10 @@ func (t *transport) registerGPU(r *region, access ibverbs.Access) error {
 		}
 	}
 	want := t.set.text("gpu-direct")
+	if want == string(transports.Staged) {
+		r.way, r.how = transports.Staged, "host memory, as asked"
+		return nil
+	}
 	op := fmt.Sprintf("register %d bytes of GPU memory", r.buffer.Len())
 	var tried []string
 	var last error
@@ -46,10 +51,15 @@ func (t *transport) registerGPU(r *region, access ibverbs.Access) error {
 		last = err
 		tried = append(tried, "peermem: "+err.Error())
 	}
-	e := &fault.Error{Code: fault.GDRNoWay, Op: op, Device: where(t.device.Name, t.number), Native: native(last), Err: errors.New(strings.Join(tried, "; "))}
-	if want != "auto" {
-		e.Code = map[string]fault.Code{"dmabuf": fault.GDRDMABuf, "peermem": fault.GDRPeerMemMissing}[want]
+	if want == "auto" {
+		r.way, r.how = transports.Staged, "host memory"
+		r.warnings = append(r.warnings, fmt.Sprintf("no GPUDirect way, so GPU memory goes through host memory: %s [%s]", strings.Join(tried, "; "), fault.GDRNoWay))
+		if hint := t.gpuHint(last); hint != "" {
+			r.warnings = append(r.warnings, hint)
+		}
+		return nil
 	}
+	e := &fault.Error{Code: map[string]fault.Code{"dmabuf": fault.GDRDMABuf, "peermem": fault.GDRPeerMemMissing}[want], Op: op, Device: where(t.device.Name, t.number), Native: native(last), Err: errors.New(strings.Join(tried, "; "))}
 	e.Hint = t.gpuHint(last)
 	return e
 }

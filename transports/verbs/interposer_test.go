@@ -21,12 +21,18 @@ func overInterposer(t *testing.T, name string, env ...string) {
 	if lib == "" {
 		t.Skip("HOPBENCH_INTERPOSER does not name the interposer: scripts/test-verbs.sh builds it")
 	}
+	inChild(t, name, append(env, LibraryVariable+"="+lib)...)
+}
+
+// inChild runs the test of the given name in a fresh process: what it loads stays there.
+func inChild(t *testing.T, name string, env ...string) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := exec.Command(self, "-test.v", "-test.run", "^"+name+"$")
-	c.Env = append(os.Environ(), append(env, LibraryVariable+"="+lib, "VERBS_CHILD="+name)...)
+	c.Env = append(os.Environ(), append(env, "VERBS_CHILD="+name)...)
 	out, err := c.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+name) {
 		t.Errorf("%v: %s", err, out)

@@ -117,6 +117,9 @@ func (e *endpoint) run(what string, l *transports.Loop, echo ibverbs.Echo, loop 
 	if err := e.check(l, echo != ibverbs.NoEcho, initiates); err != nil {
 		return err
 	}
+	if e.staged {
+		return e.runStaged(what, l, echo != ibverbs.NoEcho, initiates)
+	}
 	stall := e.options.StallSeconds
 	if stall <= 0 {
 		stall = 5

@@ -29,7 +29,8 @@ type sides [2]side
 type setup struct {
 	driver   transports.Driver // nil: RoCE
 	options  [2]transports.Options
-	memory   mem.Spec // of both; Kind host by default
+	memory   mem.Spec    // of both; Kind host by default
+	memories [2]mem.Spec // of each, where they differ
 	bytes    uint64
 	endpoint transports.EndpointOptions
 	tamper   func(to int, r *transports.Remote) // changes what side `to` is told of the other
@@ -73,6 +74,9 @@ func connect(t *testing.T, s setup) (out sides, err error) {
 		d := &out[i]
 		if s.options[i].Device == "" {
 			s.options[i].Device = "rxe0"
+		}
+		if s.memories[i].Kind != "" {
+			s.memory = s.memories[i]
 		}
 		s.options[i].Memory = s.memory
 		if d.t, err = s.driver.Open(ctx, s.options[i]); err != nil {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +37,21 @@ func wantCode(t *testing.T, err error, code fault.Code, words ...string) {
 			t.Errorf("%q is not said: %v", w, err)
 		}
 	}
+}
+
+// changed is a peer's address with something else in it.
+func changed(t *testing.T, encoded []byte, change func(*address)) []byte {
+	t.Helper()
+	var a address
+	if err := json.Unmarshal(encoded, &a); err != nil {
+		t.Fatal(err)
+	}
+	change(&a)
+	out, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 func sh(t *testing.T, command string) {
@@ -177,15 +191,9 @@ func TestChoiceIsRefusedInWords(t *testing.T) {
 	wantCode(t, open(RoCE(), set("mtu", "1500")), fault.SettingInvalid, "1500")
 	_, err := connect(t, setup{options: [2]transports.Options{{Device: "rxe0"}, {Device: "rxe6", Settings: map[string]string{"gid-index": "1"}}},
 		tamper: func(to int, r *transports.Remote) {
-			if to != 0 {
-				return
+			if to == 0 {
+				r.Address = changed(t, r.Address, func(a *address) { a.GIDs[0].Family = "ipv5" })
 			}
-			var a address
-			if json.Unmarshal(r.Address, &a) != nil {
-				t.Error("address")
-			}
-			a.GIDs[0].Family = "ipv5"
-			r.Address, _ = json.Marshal(a)
 		}})
 	wantCode(t, err, fault.VerbsFamilies, "ipv4", "ipv5")
 }
@@ -259,6 +267,8 @@ func TestChild(t *testing.T) {
 		fmt.Printf("CHILD %s %v\n", fault.CodeOf(err), err)
 	case "setup":
 		mustConnect(t, setup{})
+	case "target":
+		serveUntilKilled(t)
 	}
 }
 
@@ -278,28 +288,114 @@ func TestMemlockOfAnOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestTargetKilled kills the process that holds the target in the middle of a stream.
+// TestTargetKilled kills the process that holds the target, in the middle of a stream. The kernel takes its queue pairs away; nothing
+// answers any more, and the initiator's retries run out.
 func TestTargetKilled(t *testing.T) {
 	onRXE(t)
-	p := mustConnect(t, setup{endpoint: transports.EndpointOptions{StallSeconds: 20}})
-	stop := new(atomic.Uint32)
-	lists := []transports.List{list(4096, 1, 1, 4096)}
-	served := make(chan error, 1)
-	go func() {
-		served <- p[1].endpoint.Serve(&transports.Loop{Op: transports.Write, Lists: lists, Depth: 4, Stop: stop})
-	}()
-	// What the kernel does for a killed process: its queue pairs are destroyed.
-	time.AfterFunc(200*time.Millisecond, func() {
-		stop.Store(1)
-		<-served
-		p[1].endpoint.Close()
-	})
-	start := time.Now()
-	err := p[0].endpoint.Stream(&transports.Loop{Op: transports.Write, Lists: lists, Depth: 4, Deadline: transports.Now() + 60e9})
-	wantCode(t, err, fault.VerbsRetries, "status 12", "had been confirmed")
-	if took := time.Since(start); took > 15*time.Second {
-		t.Errorf("ended after %v", took)
+	target := newTargetProcess(t)
+	p := side{}
+	var err error
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if p.t, err = RoCE().Open(ctx, transports.Options{Device: "rxe0"}); err != nil {
+		t.Fatal(err)
 	}
+	const size = 1 << 16
+	if p.buffer, err = mem.Allocate(mem.Spec{Kind: mem.Host, Bytes: size}); err != nil {
+		t.Fatal(err)
+	}
+	if p.region, err = p.t.Register(p.buffer); err != nil {
+		t.Fatal(err)
+	}
+	if p.endpoint, err = p.t.NewEndpoint(transports.EndpointOptions{Region: p.region, Streams: 1, Depth: 4, Pieces: 1, Largest: size, StallSeconds: 20}); err != nil {
+		t.Fatal(err)
+	}
+	theirs := target.exchange(t, transports.Remote{Address: p.endpoint.Address(), RegionKey: p.region.Key(), RegionBytes: size})
+	if err := p.endpoint.Connect(ctx, theirs); err != nil {
+		t.Fatal(err)
+	}
+	var killed time.Time
+	time.AfterFunc(time.Second, func() {
+		killed = time.Now()
+		target.process.Process.Kill()
+	})
+	l := &transports.Loop{Op: transports.Write, Lists: []transports.List{list(4096, 1, 1, 4096)}, Depth: 4, Deadline: transports.Now() + 60e9}
+	err = p.endpoint.Stream(l)
+	took := time.Since(killed)
+	target.process.Wait()
+	wantCode(t, err, fault.VerbsRetries, "status 12", "had been confirmed, so the peer or the link went away")
+	if killed.IsZero() || took > 15*time.Second {
+		t.Errorf("ended %v after the target's process was killed", took)
+	}
+	t.Logf("seen: ended %.1f s after the target's process was killed: %v", took.Seconds(), err)
+	for _, c := range []interface{ Close() error }{p.endpoint, p.region, p.buffer, p.t} {
+		if err := c.Close(); err != nil {
+			t.Errorf("what the initiator held does not close: %v", err)
+		}
+	}
+}
+
+// targetProcess is a process of its own that serves writes until it is killed.
+type targetProcess struct {
+	process *exec.Cmd
+	in      *json.Encoder
+	out     *json.Decoder
+}
+
+func newTargetProcess(t *testing.T) *targetProcess {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(self, "-test.run", "^TestChild$")
+	c.Env = append(os.Environ(), "VERBS_CHILD=target")
+	c.Stderr = os.Stderr
+	in, err1 := c.StdinPipe()
+	out, err2 := c.StdoutPipe()
+	if err := errors.Join(err1, err2, c.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill() })
+	return &targetProcess{c, json.NewEncoder(in), json.NewDecoder(out)}
+}
+
+// exchange tells each side of the other.
+func (p *targetProcess) exchange(t *testing.T, mine transports.Remote) (theirs transports.Remote) {
+	t.Helper()
+	if err := errors.Join(p.in.Encode(mine), p.out.Decode(&theirs)); err != nil {
+		t.Fatal(err)
+	}
+	return theirs
+}
+
+// serveUntilKilled is the body of that process.
+func serveUntilKilled(t *testing.T) {
+	const size = 1 << 16
+	tr, err := RoCE().Open(context.Background(), transports.Options{Device: "rxe0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := mem.Allocate(mem.Spec{Kind: mem.Host, Bytes: size})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := tr.Register(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := tr.NewEndpoint(transports.EndpointOptions{Region: r, Streams: 1, Depth: 4, Pieces: 1, Largest: size, Passive: true, StallSeconds: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var peer transports.Remote
+	if err := errors.Join(json.NewDecoder(os.Stdin).Decode(&peer), json.NewEncoder(os.Stdout).Encode(transports.Remote{Address: e.Address(), RegionKey: r.Key(), RegionBytes: size})); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Connect(context.Background(), peer); err != nil {
+		t.Fatal(err)
+	}
+	t.Fatal(e.Serve(&transports.Loop{Op: transports.Write, Lists: []transports.List{list(4096, 1, 1, 4096)}, Depth: 4}))
 }
 
 // counts are the kernel's resource counts of a device.

@@ -59,7 +59,9 @@ func settings() []transports.Setting {
 		number("sge", "pieces that one work request gathers (auto: up to 8 for lists of pieces)", "auto", 1, 32),
 		choice("relaxed-ordering", "let the device reorder its writes to memory", "off", "on"),
 		choice("pong", "how the initiator of a write ping-pong sees the answer: its memory, or a completion", "auto", "memory", "completion"),
-		choice("gpu-direct", "how the device reaches GPU memory (auto: dmabuf, then peermem)", "auto", "dmabuf", "peermem"),
+		choice("gpu-direct", "how GPU memory is reached (auto: dmabuf, then peermem, then staged through host memory)", "auto", "dmabuf", "peermem", "staged"),
+		number("staging-chunk", "bytes of a chunk between a GPU and the wire; 0 calibrates", "0", 0, 1<<30),
+		number("staging-depth", "chunks of the ring between a GPU and the wire; 0 calibrates, 1 overlaps nothing", "0", 0, 1024),
 	}
 }
 

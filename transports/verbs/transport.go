@@ -43,10 +43,12 @@ func (t *transport) Caps() transports.Caps {
 type region struct {
 	t      *transport
 	buffer mem.Buffer
-	mr     *ibverbs.Region
+	mr     *ibverbs.Region   // nil where the memory is staged
 	way    transports.GPUWay // empty for host memory
 	how    string
 	close  func() error
+	// warnings say why a nearer way was not taken.
+	warnings []string
 
 	mu    sync.Mutex
 	users int
@@ -60,7 +62,8 @@ type regionKey struct {
 	Key     uint32 `json:"key"`
 }
 
-// Register gives the buffer to the device: host memory by its address, GPU memory by a DMA-BUF descriptor or through nvidia-peermem.
+// Register gives the buffer to the device: host memory by its address, GPU memory by a DMA-BUF descriptor or
+// through nvidia-peermem. GPU memory that is staged is not registered: the rings of its endpoints are.
 func (t *transport) Register(b mem.Buffer) (transports.Region, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,12 +94,16 @@ func (t *transport) Register(b mem.Buffer) (transports.Region, error) {
 func (r *region) Buffer() mem.Buffer { return r.buffer }
 
 func (r *region) Key() []byte {
-	b, _ := json.Marshal(regionKey{uint64(r.buffer.Addr()), r.buffer.Len(), r.mr.Remote}) // three numbers always marshal
+	k := regionKey{Address: uint64(r.buffer.Addr()), Bytes: r.buffer.Len()}
+	if r.mr != nil {
+		k.Key = r.mr.Remote
+	}
+	b, _ := json.Marshal(k) // three numbers always marshal
 	return b
 }
 
 // pollable says whether the CPU may watch the memory's last byte for a message to arrive.
-func (r *region) pollable() bool { return r.buffer.Bytes() != nil && !r.mr.Relaxed }
+func (r *region) pollable() bool { return r.buffer.Bytes() != nil && r.mr != nil && !r.mr.Relaxed }
 
 func (r *region) Close() error {
 	r.mu.Lock()
@@ -107,8 +114,10 @@ func (r *region) Close() error {
 	if r.users > 0 {
 		return fault.New(fault.VerbsCall, "close a region", "", "%d endpoints still use it", r.users)
 	}
-	if err := r.mr.Close(); err != nil {
-		return &fault.Error{Code: fault.VerbsCall, Op: "close a region", Err: err}
+	if r.mr != nil {
+		if err := r.mr.Close(); err != nil {
+			return &fault.Error{Code: fault.VerbsCall, Op: "close a region", Err: err}
+		}
 	}
 	r.done = true
 	if r.close != nil {
