@@ -1,10 +1,8 @@
 package plots
 
 import (
-	"fmt"
 	"image/color"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	xfont "golang.org/x/image/font"
@@ -13,6 +11,8 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"hopbench/results/unit"
 )
 
 // placed is a text as it was drawn.
@@ -28,6 +28,7 @@ type pen struct {
 	theme *theme
 	ascii bool // the back end draws nothing else
 	texts []placed
+	marks []Mark
 }
 
 // Alignments of a text to its point.
@@ -162,20 +163,7 @@ func short(f font.Font, s string, w vg.Length, n int) []string {
 func oneLine(f font.Font, s string, w vg.Length) string { return strings.Join(short(f, s, w, 1), "") }
 
 // clean makes text from a file fit to be drawn: one line, no control characters.
-func clean(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n' || r == '\r' || r == '\t' || r == utf8.RuneError:
-			b.WriteByte(' ')
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return strings.TrimSpace(b.String())
-}
+func clean(s string) string { return strings.TrimSpace(unit.Text(s)) }
 
 // ascii replaces what a PDF's standard encoding cannot carry.
 func ascii(s string) string {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"hopbench/results/unit"
 )
 
 // WriteJSON writes the report as one JSON object.
@@ -82,7 +84,7 @@ func (f *footnotes) marks(notes []string) string {
 // WriteText writes the report as a table for a terminal. failures are those of Failures.
 func (r *Report) WriteText(w io.Writer, failures []string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", r.Verdict, oneLine(r.Headline))
+	fmt.Fprintf(&b, "%s: %s\n", r.Verdict, unit.Text(r.Headline))
 	r.preamble(&b, "  ")
 	if len(r.Rows) > 0 {
 		b.WriteString("\n")
@@ -96,13 +98,13 @@ func (r *Report) WriteText(w io.Writer, failures []string) error {
 			b.WriteString("\n")
 		}
 		for i, n := range notes.texts {
-			fmt.Fprintf(&b, "%3d  %s\n", i+1, oneLine(n))
+			fmt.Fprintf(&b, "%3d  %s\n", i+1, unit.Text(n))
 		}
 	}
 	if len(failures) > 0 {
 		b.WriteString("\nfails:\n")
 		for _, f := range failures {
-			fmt.Fprintf(&b, "  %s\n", oneLine(f))
+			fmt.Fprintf(&b, "  %s\n", unit.Text(f))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -117,7 +119,7 @@ func (r *Report) preamble(b *strings.Builder, indent string) {
 	fmt.Fprintf(b, "%s%d old and %d new files, runs %s; %d of %d rows could have been found different; false verdicts at most %.3g %% a comparison\n",
 		indent, r.OldFiles, r.NewFiles, order, r.Tested, r.Compared, 100*r.Alpha)
 	for _, t := range r.Warnings {
-		fmt.Fprintf(b, "%swarning: %s\n", indent, oneLine(t))
+		fmt.Fprintf(b, "%swarning: %s\n", indent, unit.Text(t))
 	}
 }
 
@@ -126,13 +128,13 @@ func align(b *strings.Builder, lines [][]string) {
 	width := make([]int, len(lines[0]))
 	for _, l := range lines {
 		for i, c := range l {
-			width[i] = max(width[i], utf8.RuneCountInString(oneLine(c)))
+			width[i] = max(width[i], utf8.RuneCountInString(unit.Text(c)))
 		}
 	}
 	for _, l := range lines {
 		var line strings.Builder
 		for i, c := range l {
-			c = oneLine(c)
+			c = unit.Text(c)
 			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
 			if i >= 2 && i <= 7 {
 				line.WriteString(pad + c + "  ")
@@ -142,16 +144,6 @@ func align(b *strings.Builder, lines [][]string) {
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-}
-
-// oneLine keeps text of a file from breaking out of its place: control characters become spaces.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, s)
 }
 
 // WriteMarkdown writes the report as a comment for a pull request: the rows that changed first, the others
@@ -220,7 +212,7 @@ func (r *Report) WriteMarkdown(w io.Writer, failures []string) error {
 
 // md keeps the text of a file from acting as Markdown or HTML.
 func md(s string) string {
-	s = html.EscapeString(oneLine(s))
+	s = html.EscapeString(unit.Text(s))
 	var b strings.Builder
 	for _, r := range s {
 		if strings.ContainsRune("\\`*_[]|~@", r) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hopbench/results"
+	"hopbench/results/unit"
 )
 
 type column struct {
@@ -129,7 +130,7 @@ var csvColumns = []column{
 
 // cellText keeps the text of a file from being a formula where a spreadsheet opens the CSV.
 func cellText(s string) string {
-	s = oneLine(s)
+	s = unit.Text(s)
 	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {
 		return "'" + s
 	}

@@ -45,13 +45,3 @@ func Write(w io.Writer, format string, runs []results.Run) error {
 	}
 	return fmt.Errorf("unknown format %q (%s)", format, strings.Join(names, ", "))
 }
-
-// oneLine keeps text of a file in its line.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)
-}

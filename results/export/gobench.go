@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"hopbench/results"
+	"hopbench/results/unit"
 )
 
 // units of the benchmark lines, each with the way that is better. benchstat takes a unit's words from its name alone.
@@ -24,9 +25,9 @@ func gobench(out io.Writer, runs []results.Run) error {
 		fmt.Fprintf(w, "Unit %s better=%s\n", u.unit, u.better)
 	}
 	for _, r := range runs {
-		fmt.Fprintf(w, "\n# %s, %s\n", oneLine(r.File), oneLine(strings.TrimSpace(r.Header.ToolVersion+" "+r.Header.ToolCommit)))
+		fmt.Fprintf(w, "\n# %s, %s\n", unit.Text(r.File), unit.Text(strings.TrimSpace(r.Header.ToolVersion+" "+r.Header.ToolCommit)))
 		for _, h := range r.Header.Hosts {
-			fmt.Fprintf(w, "# host %s, kernel %s, %s\n", oneLine(h.Hostname), oneLine(h.Kernel), oneLine(h.CPUModel))
+			fmt.Fprintf(w, "# host %s, kernel %s, %s\n", unit.Text(h.Hostname), unit.Text(h.Kernel), unit.Text(h.CPUModel))
 		}
 		for i := range r.Cells {
 			c := &r.Cells[i]
@@ -36,7 +37,7 @@ func gobench(out io.Writer, runs []results.Run) error {
 				if c.Verified != nil && !*c.Verified {
 					status, reason = results.StatusFailed, "the payload was wrong"
 				}
-				fmt.Fprintf(w, "# %s: %s: %s\n", name, oneLine(status), oneLine(reason))
+				fmt.Fprintf(w, "# %s: %s: %s\n", name, unit.Text(status), unit.Text(reason))
 				continue
 			}
 			if b := c.Bandwidth; b != nil {

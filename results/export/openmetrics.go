@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"hopbench/results"
+	"hopbench/results/unit"
 )
 
 // A family is one metric of OpenMetrics: all its samples stand together.
@@ -154,8 +154,5 @@ func labels(c *results.Cell) string {
 }
 
 func label(name, value string) string {
-	if !utf8.ValidString(value) {
-		value = strings.ToValidUTF8(value, "�")
-	}
-	return name + `="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(value) + `"`
+	return name + `="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(unit.Text(value)) + `"`
 }

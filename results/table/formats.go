@@ -12,13 +12,15 @@ import (
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+
+	"hopbench/results/unit"
 )
 
 // escape makes a text from a file plain in Markdown: no cell ends, no markup, no HTML.
 var escape = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;", "&", "&amp;", "`", "\\`", "*", `\*`, "[", `\[`, "]", `\]`, "#", `\#`, "~", `\~`)
 
 func md(s string) string {
-	s = escape.Replace(clean(s))
+	s = escape.Replace(unit.Text(s))
 	if !strings.Contains(s, "_") {
 		return s
 	}
@@ -129,8 +131,9 @@ func (p *Page) csv(out io.Writer) error {
 	return w.Error()
 }
 
-// plainCSV keeps a spreadsheet from taking a text from a file for a formula.
+// plainCSV keeps a spreadsheet from taking a text from a file for a formula, and a terminal from obeying it.
 func plainCSV(s string) string {
+	s = unit.Text(s)
 	if len(s) > 1 && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		if _, err := strconv.ParseFloat(s, 64); err != nil {
 			return "'" + s

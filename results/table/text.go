@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+
+	"hopbench/results/unit"
 )
 
 const (
@@ -24,25 +25,6 @@ func marksOf(marks []int) string {
 		return ""
 	}
 	return strings.ReplaceAll(fmt.Sprint(marks), " ", ",")
-}
-
-// clean makes text from a file harmless on a terminal: what is not printable becomes its escape.
-func clean(s string) string {
-	harmless := func(r rune) bool { return r != utf8.RuneError && (r == ' ' || unicode.IsPrint(r)) }
-	if strings.IndexFunc(s, func(r rune) bool { return !harmless(r) }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if harmless(r) {
-			b.WriteRune(r)
-		} else if r == '\n' || r == '\t' || r == '\r' {
-			b.WriteByte(' ')
-		} else {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
 }
 
 // width is the columns that the text takes, for text without wide runes; they only misalign a line.
@@ -81,7 +63,7 @@ func split(s string, n int) []string {
 
 // indent wraps a paragraph behind a mark, its further lines under its first.
 func indent(w io.Writer, mark, text string, columns int) {
-	for i, line := range wrap(clean(text), max(20, columns-width(mark))) {
+	for i, line := range wrap(unit.Text(text), max(20, columns-width(mark))) {
 		if i > 0 {
 			mark = strings.Repeat(" ", width(mark))
 		}
@@ -193,7 +175,7 @@ func (t *Table) block(from, to, wrapAt int) block {
 		}
 		b.rows[i] = []string{strings.Join(parts, "  ")}
 	}
-	if g := clean(t.Columns[from].Group); g != "" {
+	if g := unit.Text(t.Columns[from].Group); g != "" {
 		b.head = split(g, max(b.width, 20))
 		for _, l := range b.head {
 			b.width = max(b.width, width(l))
@@ -219,7 +201,7 @@ func (t *Table) aligned(j int) []string {
 	fraction, markWidth := 0, 0
 	numeric := func(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' && !strings.ContainsAny(s, " x") }
 	for i, r := range t.Rows {
-		texts[i], marks[i] = clean(r[j].Text), marksOf(r[j].Marks)
+		texts[i], marks[i] = unit.Text(r[j].Text), marksOf(r[j].Marks)
 		markWidth = max(markWidth, len(marks[i]))
 		if at := strings.IndexByte(texts[i], '.'); at >= 0 && numeric(texts[i]) {
 			fraction = max(fraction, len(texts[i])-at)
@@ -253,7 +235,7 @@ func pad(s string, n int, a Align) string {
 
 // text draws the table, in several parts where its groups are wider than the page.
 func (t *Table) text(w io.Writer, columns int) error {
-	fmt.Fprintln(w, clean(t.Title))
+	fmt.Fprintln(w, unit.Text(t.Title))
 	for _, c := range t.Caption {
 		indent(w, "", c, columns)
 	}
