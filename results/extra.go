@@ -8,6 +8,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"hopbench/results/unit"
 )
 
 // Extra keeps what a record carried under keys that this version does not know, at
@@ -100,7 +102,7 @@ func (f *Footer) UnmarshalJSON(b []byte) error {
 // decode reads a record into one of the plain types, and what it has no field for into extra.
 func decode(b []byte, into any, extra *Extra) error {
 	if err := json.Unmarshal(b, into); err != nil {
-		return err
+		return unit.Decoding(err)
 	}
 	found := Extra{}
 	s := scanner{b: b, found: found}

@@ -43,8 +43,12 @@ func parseDocument(data []byte) (map[string]any, error) {
 	dec.UseNumber()
 	v, err := readValue(dec, "", 0)
 	if err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		var syntax *json.SyntaxError
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			err = errors.New("ends in the middle of a value")
+		case errors.As(err, &syntax):
+			return nil, fmt.Errorf("not valid JSON at byte %d", syntax.Offset)
 		}
 		return nil, fmt.Errorf("not valid JSON at byte %d: %w", dec.InputOffset(), err)
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"hopbench/results"
+	"hopbench/results/unit"
 )
 
 // maxInput bounds what one output may hold; the longest real ones are a few MiB.
@@ -234,7 +235,7 @@ func (in *reader) decode(into any) error {
 		if !bytes.Equal(mended, text) {
 			d = json.NewDecoder(bytes.NewReader(mended))
 			if d.Decode(into) == nil {
-				in.warn("the JSON was invalid as written (%v); read after mending it", err)
+				in.warn("the JSON was invalid as written (%v); read after mending it", unit.Decoding(err))
 				err, text = nil, mended
 			}
 		}
@@ -243,7 +244,7 @@ func (in *reader) decode(into any) error {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
 			return errors.New("the JSON is cut off")
 		}
-		return err
+		return unit.Decoding(err)
 	}
 	if rest := bytes.TrimSpace(text[d.InputOffset():]); len(rest) > 0 {
 		in.warn("text behind the JSON is left out: %.60q", rest)

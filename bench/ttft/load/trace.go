@@ -10,6 +10,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"hopbench/results/unit"
 )
 
 // Limits of what a trace may hold. They are far above any real prompt and
@@ -59,7 +61,7 @@ func ReadTrace(r io.Reader) (*Trace, error) {
 		}
 		var l traceLine
 		if err := json.Unmarshal(raw, &l); err != nil {
-			return nil, fmt.Errorf("trace line %d: %w", line, err)
+			return nil, fmt.Errorf("trace line %d: %w", line, unit.Decoding(err))
 		}
 		stamp, err := field(line, "timestamp", l.Timestamp, 0, math.MaxInt64/2)
 		if err != nil {
