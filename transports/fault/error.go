@@ -22,6 +22,20 @@ func New(code Code, op, device, format string, args ...any) *Error {
 	return &Error{Code: code, Op: op, Device: device, Err: fmt.Errorf(format, args...)}
 }
 
+// Because is a cause that says text and unwraps to err, whose own words are a program's and not a reader's.
+func Because(text string, err error) error { return because{text, err} }
+
+type because struct {
+	text string
+	err  error
+}
+
+func (b because) Error() string { return b.text }
+func (b because) Unwrap() error { return b.err }
+
+// told puts the two causes of package context that end up in many chains in a reader's words.
+var told = strings.NewReplacer("context deadline exceeded", "the time for it is over", "context canceled", "it was called off")
+
 // Class is the class of the error's code; Internal for a code that the table does not hold.
 func (e *Error) Class() Class {
 	if row, ok := Lookup(e.Code); ok {
@@ -45,7 +59,7 @@ func (e *Error) Error() string {
 	}
 	cause := ""
 	if e.Err != nil {
-		cause = e.Err.Error()
+		cause = told.Replace(e.Err.Error())
 	} else if row, ok := Lookup(e.Code); ok && e.Native == "" {
 		cause = row.Title
 	}

@@ -19,6 +19,7 @@ const (
 	NoDriver         Code = "driver.unknown"
 	MemoryKind       Code = "memory.kind"
 	MemoryExhausted  Code = "memory.exhausted"
+	OpenFiles        Code = "limit.open-files"
 	SettingInvalid   Code = "setting.invalid"
 )
 
@@ -69,5 +70,9 @@ var commonRows = []Row{
 	{MemoryExhausted, NotReady, "the buffers of the plan do not fit",
 		"Buffers are mapped outside the Go heap and touched before the clock starts, so a limit shows here and not in the loop.",
 		[]Fix{{Shell, "reduce --sizes, --depth or --streams, or raise the memory limit"}, {Kubernetes, "raise resources.limits.memory, and hugepages where asked for"}}},
+	{OpenFiles, NotReady, "no more files may be open",
+		"A connection, a listener, a device and an event queue each take a file descriptor on each side, and a process (EMFILE) or the whole host (ENFILE) has as many as it may. The message says which limit it is. It is no fault of the network.",
+		[]Fix{{Shell, "`ulimit -n 65536` before hopbench (as root where the hard limit, `ulimit -Hn`, is lower; LimitNOFILE= in a unit), or fewer --streams and --concurrency; for ENFILE `sysctl fs.file-max`"},
+			{Container, "--ulimit nofile=65536:65536, or LimitNOFILE in the unit of containerd or docker"}}},
 	{SettingInvalid, Usage, "a setting of the transport has a value that it does not know", "", nil},
 }
