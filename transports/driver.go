@@ -120,6 +120,17 @@ type EndpointOptions struct {
 	StallSeconds float64
 }
 
+// Settle fills in what was left open, and refuses more streams than most.
+func (o *EndpointOptions) Settle(most int) error {
+	if o.Streams < 1 || o.Streams > most {
+		return fault.New(fault.CapabilityGap, "make an endpoint", "", "%d streams; 1 to %d are possible", o.Streams, most)
+	}
+	if o.StallSeconds <= 0 {
+		o.StallSeconds = 5
+	}
+	return nil
+}
+
 // Remote is what one side knows of the other.
 type Remote struct {
 	Address     []byte // the other endpoint's Address

@@ -121,6 +121,53 @@ type Loop struct {
 	Stamps []Stamps
 }
 
+// Part is which of an endpoint's loops a Loop is.
+type Part string
+
+const (
+	Streaming Part = "stream"
+	Bouncing  Part = "ping-pong"
+	Serving   Part = "serve"
+)
+
+// Check refuses a loop that an endpoint made with options o, over a region of mine bytes and against one of theirs, cannot run.
+func (l *Loop) Check(part Part, o *EndpointOptions, mine, theirs uint64) error {
+	switch {
+	case len(l.Lists) < 1 || len(l.Lists) > o.Streams:
+		return fmt.Errorf("a loop of %d streams on an endpoint of %d", len(l.Lists), o.Streams)
+	case len(l.Stamps) != 0 && len(l.Stamps) != len(l.Lists):
+		return fmt.Errorf("stamps for %d streams of %d", len(l.Stamps), len(l.Lists))
+	case part != Serving && (l.Depth < 1 || l.Depth > o.Depth):
+		return fmt.Errorf("depth %d on an endpoint made for %d", l.Depth, o.Depth)
+	}
+	local, remote := mine, theirs
+	if part == Serving { // both sides hold the same list, and this side is its remote one
+		local, remote = theirs, mine
+	}
+	for s := range l.Lists {
+		if err := l.Lists[s].Check(local, remote); err != nil {
+			return fmt.Errorf("stream %d: %w", s, err)
+		}
+		if part != Bouncing {
+			continue
+		}
+		for i, p := range l.Lists[s].Pieces {
+			if end := p.Local + p.Length; l.ReplyOffset > local-end {
+				return fmt.Errorf("stream %d, piece %d: the answer at %d lies outside the region", s, i, p.Local+l.ReplyOffset)
+			}
+		}
+	}
+	return nil
+}
+
+// Record is the record of a stream, or a throw-away one for a loop that records nothing.
+func (l *Loop) Record(s int) *Stamps {
+	if len(l.Stamps) == 0 {
+		return new(Stamps)
+	}
+	return &l.Stamps[s]
+}
+
 // Stamps is the record of one stream of one loop. Start and At are nanoseconds of Now's clock.
 type Stamps struct {
 	// At is allocated by the caller; the loop fills At[:N]. A loop whose stamps are full ends as if Count were reached.

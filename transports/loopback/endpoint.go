@@ -2,7 +2,6 @@ package loopback
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"sync"
 
@@ -15,7 +14,7 @@ import (
 // endpoint is one side; its words are what the other side writes to.
 type endpoint struct {
 	t       *transport
-	id      uint64
+	address []byte
 	region  *region
 	options transports.EndpointOptions
 	peer    *endpoint
@@ -30,38 +29,26 @@ func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoi
 	if !ok || r.t != t {
 		return nil, fmt.Errorf("loopback: the region belongs to another transport")
 	}
-	if o.Streams < 1 || o.Streams > t.Caps().MaxStreams {
-		return nil, fault.New(fault.CapabilityGap, "make an endpoint", "", "%d streams; 1 to %d are possible", o.Streams, t.Caps().MaxStreams)
-	}
-	if o.StallSeconds <= 0 {
-		o.StallSeconds = 5
+	if err := o.Settle(t.Caps().MaxStreams); err != nil {
+		return nil, err
 	}
 	e := &endpoint{t: t, region: r, options: o, words: make([]words, o.Streams)}
-	t.d.mu.Lock()
-	t.d.next++
-	e.id = t.d.next
-	t.d.endpoints[e.id] = e
-	t.d.mu.Unlock()
-	t.mu.Lock()
-	t.endpoints++
-	r.users++
-	t.mu.Unlock()
+	e.address = t.d.endpoints.Enter(e)
+	r.account.Lend()
 	return e, nil
 }
 
-func (e *endpoint) Address() []byte { return binary.LittleEndian.AppendUint64(nil, e.id) }
+func (e *endpoint) Address() []byte { return e.address }
 
 func (e *endpoint) Connect(_ context.Context, r transports.Remote) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(r.Address) != 8 {
-		return fault.New(fault.OneProcess, "find the other side", "", "its address has %d bytes: it is not of this process", len(r.Address))
+	if e.closed || e.peer != nil {
+		return fmt.Errorf("loopback: the endpoint was connected or closed before")
 	}
-	e.t.d.mu.Lock()
-	peer := e.t.d.endpoints[binary.LittleEndian.Uint64(r.Address)]
-	e.t.d.mu.Unlock()
-	if peer == nil || e.closed || e.peer != nil {
-		return fault.New(fault.OneProcess, "find the other side", "", "there is no such endpoint in this process, or it was connected before")
+	peer, err := e.t.d.endpoints.Find(r.Address)
+	if err != nil {
+		return err
 	}
 	if len(peer.words) != len(e.words) {
 		return fmt.Errorf("loopback: %d streams here and %d there", len(e.words), len(peer.words))
@@ -84,51 +71,34 @@ func (e *endpoint) Path() transports.Path {
 func (e *endpoint) Counters() ([]transports.Counter, error) { return nil, nil }
 
 func (e *endpoint) Stream(l *transports.Loop) error {
-	return e.run(l, func(s int, w *waiter) error { return e.stream(l, s, w) })
+	return e.run(l, transports.Streaming, e.stream)
 }
 
 func (e *endpoint) PingPong(l *transports.Loop) error {
 	if l.Op == transports.Read {
 		return fault.New(fault.CapabilityGap, "run a ping-pong", "", "a read has no answer: its latency is post to completion, a stream of depth 1")
 	}
-	return e.run(l, func(s int, w *waiter) error { return e.pingpong(l, s, w) })
+	return e.run(l, transports.Bouncing, e.pingpong)
 }
 
 func (e *endpoint) Serve(l *transports.Loop) error {
-	return e.run(l, func(s int, w *waiter) error { return e.serve(l, s, w) })
+	return e.run(l, transports.Serving, e.serve)
 }
 
-func (e *endpoint) run(l *transports.Loop, body func(s int, w *waiter) error) error {
+// run checks a loop once and runs body on each of its streams.
+func (e *endpoint) run(l *transports.Loop, part transports.Part, body func(l *transports.Loop, s int, w *waiter) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case e.closed || e.peer == nil:
+	if e.closed || e.peer == nil {
 		return fmt.Errorf("loopback: a loop on an endpoint that is not connected")
-	case len(l.Lists) < 1 || len(l.Lists) > len(e.words):
-		return fmt.Errorf("loopback: a loop of %d streams on an endpoint of %d", len(l.Lists), len(e.words))
-	case len(l.Stamps) != 0 && len(l.Stamps) != len(l.Lists):
-		return fmt.Errorf("loopback: stamps for %d streams of %d", len(l.Stamps), len(l.Lists))
+	}
+	if err := l.Check(part, &e.options, e.region.buffer.Len(), e.peer.region.buffer.Len()); err != nil {
+		return fmt.Errorf("loopback: %w", err)
 	}
 	spin := len(l.Lists) <= max(1, len(l.CPUs))
 	return threads.Run(len(l.Lists), l.CPUs, func(s int) error {
-		w := &waiter{wait: l.Wait, spin: spin, stop: l.Stop, stall: int64(e.options.StallSeconds * 1e9)}
-		return body(s, w)
+		return body(l, s, &waiter{wait: l.Wait, spin: spin, stop: l.Stop, stall: int64(e.options.StallSeconds * 1e9)})
 	})
-}
-
-// check refuses pieces outside the regions. Serve holds the same list with the sides' names swapped in meaning, not in place.
-func (e *endpoint) check(l *transports.Loop, s int, initiator bool) error {
-	local, remote := e.region.buffer.Len(), e.peer.region.buffer.Len()
-	if !initiator {
-		local, remote = remote, local
-	}
-	if err := l.Lists[s].Check(local, remote); err != nil {
-		return fmt.Errorf("loopback: %w", err)
-	}
-	if initiator && (l.Depth < 1 || l.Depth > e.options.Depth) {
-		return fmt.Errorf("loopback: depth %d on an endpoint made for %d", l.Depth, e.options.Depth)
-	}
-	return nil
 }
 
 func (e *endpoint) Close() error {
@@ -138,12 +108,7 @@ func (e *endpoint) Close() error {
 		return nil
 	}
 	e.closed = true
-	e.t.d.mu.Lock()
-	delete(e.t.d.endpoints, e.id)
-	e.t.d.mu.Unlock()
-	e.t.mu.Lock()
-	e.t.endpoints--
-	e.region.users--
-	e.t.mu.Unlock()
+	e.t.d.endpoints.Leave(e.address)
+	e.region.account.Return()
 	return nil
 }

@@ -9,26 +9,21 @@ package loopback
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
-	"sync"
 
 	"hopbench/transports"
 	"hopbench/transports/fault"
+	"hopbench/transports/internal/ledger"
 	"hopbench/transports/mem"
 )
 
 // Name is the driver's name.
 const Name = "loopback"
 
-// driver also introduces the two sides to each other: an address is a number in its table.
-type driver struct {
-	mu        sync.Mutex
-	next      uint64
-	endpoints map[uint64]*endpoint
-}
+// driver also introduces the two sides to each other.
+type driver struct{ endpoints ledger.Directory[*endpoint] }
 
 // New returns the driver. Both sides of a connection must come from the same one.
-func New() transports.Driver { return &driver{endpoints: map[uint64]*endpoint{}} }
+func New() transports.Driver { return &driver{} }
 
 func (*driver) Name() string                   { return Name }
 func (*driver) Settings() []transports.Setting { return nil }
@@ -42,14 +37,12 @@ func (d *driver) Open(_ context.Context, o transports.Options) (transports.Trans
 	if o.Device != "" {
 		return nil, fault.New(fault.SettingInvalid, "open loopback", o.Device, "memory copy has no device to choose")
 	}
-	return &transport{d: d}, nil
+	return &transport{d: d, ledger: ledger.Ledger{Name: Name}}, nil
 }
 
 type transport struct {
-	d         *driver
-	mu        sync.Mutex
-	regions   int
-	endpoints int
+	d      *driver
+	ledger ledger.Ledger
 }
 
 func (t *transport) Caps() transports.Caps {
@@ -64,40 +57,21 @@ func (t *transport) Register(b mem.Buffer) (transports.Region, error) {
 	if b.Bytes() == nil {
 		return nil, fault.New(fault.MemoryKind, "register memory", "", "a processor cannot copy %s memory", b.Facts().Kind)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.regions++
-	return &region{t: t, buffer: b}, nil
+	account, err := t.ledger.Register()
+	if err != nil {
+		return nil, err
+	}
+	return &region{t: t, buffer: b, account: account}, nil
 }
 
-func (t *transport) Close() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.regions > 0 || t.endpoints > 0 {
-		return fmt.Errorf("loopback: %d regions and %d endpoints are still open", t.regions, t.endpoints)
-	}
-	return nil
-}
+func (t *transport) Close() error { return t.ledger.Close(nil) }
 
 type region struct {
-	t      *transport
-	buffer mem.Buffer
-	users  int
-	closed bool
+	t       *transport
+	buffer  mem.Buffer
+	account *ledger.Region
 }
 
 func (r *region) Buffer() mem.Buffer { return r.buffer }
 func (r *region) Key() []byte        { return binary.LittleEndian.AppendUint64(nil, r.buffer.Len()) }
-
-func (r *region) Close() error {
-	r.t.mu.Lock()
-	defer r.t.mu.Unlock()
-	if r.users > 0 {
-		return fmt.Errorf("loopback: %d endpoints still use the region", r.users)
-	}
-	if !r.closed {
-		r.closed = true
-		r.t.regions--
-	}
-	return nil
-}
+func (r *region) Close() error       { return r.account.Close(nil) }

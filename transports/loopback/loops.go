@@ -11,10 +11,7 @@ import (
 
 // stream copies operation after operation. There is nothing in flight: a copy is confirmed when it returns, and depth has no effect.
 func (e *endpoint) stream(l *transports.Loop, s int, w *waiter) error {
-	if err := e.check(l, s, true); err != nil {
-		return err
-	}
-	list, st := &l.Lists[s], stamps(l, s)
+	list, st := &l.Lists[s], l.Record(s)
 	mine, theirs := e.region.buffer.Bytes(), e.peer.region.buffer.Bytes()
 	there, here := &e.peer.words[s], &e.words[s]
 	told := l.Notify || l.Op == transports.Send
@@ -66,15 +63,7 @@ func (e *endpoint) stream(l *transports.Loop, s int, w *waiter) error {
 }
 
 func (e *endpoint) pingpong(l *transports.Loop, s int, w *waiter) error {
-	if err := e.check(l, s, true); err != nil {
-		return err
-	}
-	list, st := &l.Lists[s], stamps(l, s)
-	for i, p := range list.Pieces {
-		if l.ReplyOffset > e.region.buffer.Len()-(p.Local+p.Length) {
-			return fmt.Errorf("loopback: piece %d: the answer at %d lies outside the region", i, p.Local+l.ReplyOffset)
-		}
-	}
+	list, st := &l.Lists[s], l.Record(s)
 	mine, theirs := e.region.buffer.Bytes(), e.peer.region.buffer.Bytes()
 	there, here := &e.peer.words[s], &e.words[s]
 	if err := w.until(there, &there.serving, 1); err != nil {
@@ -114,9 +103,6 @@ func (e *endpoint) end(s int, w *waiter) error {
 
 // serve answers notifications and ping-pongs until the initiator's loop ends.
 func (e *endpoint) serve(l *transports.Loop, s int, w *waiter) error {
-	if err := e.check(l, s, false); err != nil {
-		return err
-	}
 	here, there := &e.words[s], &e.peer.words[s]
 	list := &l.Lists[s]
 	mine, theirs := e.region.buffer.Bytes(), e.peer.region.buffer.Bytes()
@@ -153,13 +139,6 @@ func (e *endpoint) serve(l *transports.Loop, s int, w *waiter) error {
 			there.post(&there.answered)
 		}
 	}
-}
-
-func stamps(l *transports.Loop, s int) *transports.Stamps {
-	if len(l.Stamps) == 0 {
-		return new(transports.Stamps)
-	}
-	return &l.Stamps[s]
 }
 
 // limit reads 0 as no limit.

@@ -64,7 +64,7 @@ func accept(ctx context.Context, listener int, nonce []byte, n int, at []string)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	arrivals := make(chan arrival)
+	arrivals, ended := make(chan arrival), make(chan error, 1)
 	go func() {
 		defer close(arrivals)
 		pending := make(chan struct{}, 64) // greetings under way
@@ -74,6 +74,10 @@ func accept(ctx context.Context, listener int, nonce []byte, n int, at []string)
 			}
 			fd, _, err := unix.Accept4(listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 			if err != nil {
+				if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) { // it stays so, and the connection waits in the queue
+					ended <- fmt.Errorf("accept: %w", err)
+					break
+				}
 				continue
 			}
 			pending <- struct{}{}
@@ -91,6 +95,7 @@ func accept(ctx context.Context, listener int, nonce []byte, n int, at []string)
 			pending <- struct{}{}
 		}
 	}()
+	start := time.Now()
 	fds := make([]int, n)
 	for i := range fds {
 		fds[i] = -1
@@ -115,7 +120,9 @@ func accept(ctx context.Context, listener int, nonce []byte, n int, at []string)
 				return fail(&fault.Error{Code: fault.TCPNonce, Op: "take data connections", Device: strings.Join(at, ", "), Err: wrong})
 			}
 			return fail(&fault.Error{Code: fault.TCPDataUnreachable, Op: "take data connections", Device: strings.Join(at, ", "),
-				Err: fmt.Errorf("%d of %d arrived: %w", got, n, ctx.Err())})
+				Err: fault.Because(fmt.Sprintf("%d of %d arrived within %.1f s", got, n, time.Since(start).Seconds()), ctx.Err())})
+		case err := <-ended:
+			return fail(fault.Sharper(&fault.Error{Code: fault.TCPUnavailable, Op: "take data connections", Device: strings.Join(at, ", "), Err: err}))
 		case a := <-arrivals:
 			if a.err == nil && fds[a.stream] >= 0 {
 				a.err = fmt.Errorf("stream %d connected twice", a.stream)
@@ -177,7 +184,7 @@ func dialAll(ctx context.Context, peer address, n int, local netip.Addr, s sockS
 			return fds, nil
 		}
 		last = err
-		if fault.CodeOf(err) == fault.TCPNonce || fault.ClassOf(err) == fault.Usage {
+		if code := fault.CodeOf(err); code == fault.TCPNonce || code == fault.OpenFiles || fault.ClassOf(err) == fault.Usage {
 			break
 		}
 	}
@@ -227,7 +234,7 @@ func dialStreams(ctx context.Context, at string, nonce []byte, n int, local neti
 
 func dialError(at string, local netip.Addr, start time.Time, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer within %.1f s: %w", time.Since(start).Seconds(), err)
+		err = fault.Because(fmt.Sprintf("no answer within %.1f s", time.Since(start).Seconds()), err)
 	}
 	e := &fault.Error{Code: fault.TCPDataUnreachable, Op: "connect the data socket", Device: at, Err: err}
 	if local.IsValid() {
@@ -243,7 +250,7 @@ func dialError(at string, local netip.Addr, start time.Time, err error) error {
 			e.Code = fault.TCPBind
 		}
 	}
-	return e
+	return fault.Sharper(e)
 }
 
 // resolve turns host:port into an address, of the local address's family where one is bound.

@@ -4,14 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net/netip"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"hopbench/transports"
 	"hopbench/transports/fault"
+	"hopbench/transports/internal/ledger"
 	"hopbench/transports/mem"
 )
 
@@ -34,7 +33,7 @@ func (driver) Probe(context.Context) error {
 		fd, err = newSocket(unix.AF_INET6, sockSettings{})
 	}
 	if err != nil {
-		return &fault.Error{Code: fault.TCPUnavailable, Op: "make a TCP socket", Err: err}
+		return fault.Sharper(&fault.Error{Code: fault.TCPUnavailable, Op: "make a TCP socket", Err: err})
 	}
 	return unix.Close(fd)
 }
@@ -54,7 +53,7 @@ func (d driver) Open(ctx context.Context, o transports.Options) (transports.Tran
 	if err := d.Probe(ctx); err != nil {
 		return nil, err
 	}
-	return &transport{settings: s, bind: o.Bind, announce: o.Announce}, nil
+	return &transport{settings: s, bind: o.Bind, announce: o.Announce, ledger: ledger.Ledger{Name: Name}}, nil
 }
 
 // transport is the open driver of one side. It holds no descriptor itself: endpoints do.
@@ -62,11 +61,7 @@ type transport struct {
 	settings sockSettings
 	bind     netip.Addr
 	announce string
-
-	mu        sync.Mutex
-	regions   int
-	endpoints int
-	closed    bool
+	ledger   ledger.Ledger
 }
 
 func (t *transport) Caps() transports.Caps {
@@ -78,46 +73,22 @@ func (t *transport) Caps() transports.Caps {
 }
 
 func (t *transport) Register(b mem.Buffer) (transports.Region, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil, fault.New(fault.TCPUnavailable, "register memory", "", "the transport is closed")
+	account, err := t.ledger.Register()
+	if err != nil {
+		return nil, err
 	}
-	t.regions++
-	return &region{t: t, buffer: b}, nil
+	return &region{t: t, buffer: b, account: account}, nil
 }
 
-func (t *transport) Close() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.regions > 0 || t.endpoints > 0 {
-		return fmt.Errorf("tcp: %d regions and %d endpoints are still open", t.regions, t.endpoints)
-	}
-	t.closed = true
-	return nil
-}
+func (t *transport) Close() error { return t.ledger.Close(nil) }
 
 // region is memory that frames may name. Sockets need no registration; the key is the region's size, for the record.
 type region struct {
-	t      *transport
-	buffer mem.Buffer
-	users  int
-	closed bool
+	t       *transport
+	buffer  mem.Buffer
+	account *ledger.Region
 }
 
 func (r *region) Buffer() mem.Buffer { return r.buffer }
-
-func (r *region) Key() []byte { return binary.LittleEndian.AppendUint64(nil, r.buffer.Len()) }
-
-func (r *region) Close() error {
-	r.t.mu.Lock()
-	defer r.t.mu.Unlock()
-	if r.users > 0 {
-		return fmt.Errorf("tcp: %d endpoints still use the region", r.users)
-	}
-	if !r.closed {
-		r.closed = true
-		r.t.regions--
-	}
-	return nil
-}
+func (r *region) Key() []byte        { return binary.LittleEndian.AppendUint64(nil, r.buffer.Len()) }
+func (r *region) Close() error       { return r.account.Close(nil) }

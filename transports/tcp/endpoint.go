@@ -46,11 +46,8 @@ func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoi
 	if !ok || r.t != t {
 		return nil, fmt.Errorf("tcp: the region belongs to another transport")
 	}
-	if o.Streams < 1 || o.Streams > t.Caps().MaxStreams {
-		return nil, fault.New(fault.CapabilityGap, "make an endpoint", "", "%d streams; 1 to %d are possible", o.Streams, t.Caps().MaxStreams)
-	}
-	if o.StallSeconds <= 0 {
-		o.StallSeconds = 5
+	if err := o.Settle(t.Caps().MaxStreams); err != nil {
+		return nil, err
 	}
 	e := &endpoint{t: t, region: r, options: o, nonce: make([]byte, nonceLen), listener: -1}
 	if _, err := rand.Read(e.nonce); err != nil {
@@ -80,10 +77,7 @@ func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoi
 			return nil, &fault.Error{Code: fault.TCPBind, Op: "find the address to announce", Device: at.String(), Err: err}
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.endpoints++
-	r.users++
+	r.account.Lend()
 	return e, nil
 }
 
@@ -94,7 +88,7 @@ func bindError(at netip.AddrPort, err error) error {
 	if errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EADDRINUSE) || errors.Is(err, unix.EACCES) {
 		return &fault.Error{Code: fault.TCPBind, Op: "listen for data", Device: at.String(), Err: err}
 	}
-	return &fault.Error{Code: fault.TCPUnavailable, Op: "listen for data", Device: at.String(), Err: err}
+	return fault.Sharper(&fault.Error{Code: fault.TCPUnavailable, Op: "listen for data", Device: at.String(), Err: err})
 }
 
 func (e *endpoint) Address() []byte {
@@ -153,16 +147,16 @@ func (e *endpoint) Connect(ctx context.Context, r transports.Remote) error {
 }
 
 func (e *endpoint) Stream(l *transports.Loop) error {
-	return e.run(l, "stream", func(c *conn, s int) error {
+	return e.run(l, transports.Streaming, func(c *conn, s int) error {
 		switch {
 		case l.Op == transports.Read && c.stage != nil:
-			return c.pullStaged(l, &l.Lists[s], stamps(l, s))
+			return c.pullStaged(l, &l.Lists[s], l.Record(s))
 		case c.stage != nil:
-			return c.streamStaged(l, &l.Lists[s], stamps(l, s))
+			return c.streamStaged(l, &l.Lists[s], l.Record(s))
 		case l.Op == transports.Read:
-			return c.pull(l, &l.Lists[s], stamps(l, s))
+			return c.pull(l, &l.Lists[s], l.Record(s))
 		}
-		return c.stream(l, &l.Lists[s], stamps(l, s))
+		return c.stream(l, &l.Lists[s], l.Record(s))
 	})
 }
 
@@ -170,16 +164,16 @@ func (e *endpoint) PingPong(l *transports.Loop) error {
 	if l.Op == transports.Read {
 		return fault.New(fault.CapabilityGap, "run a ping-pong", "", "a read has no answer: its latency is post to completion, a stream of depth 1")
 	}
-	return e.run(l, "ping-pong", func(c *conn, s int) error {
+	return e.run(l, transports.Bouncing, func(c *conn, s int) error {
 		if c.stage != nil {
-			return c.pingpongStaged(l, &l.Lists[s], stamps(l, s))
+			return c.pingpongStaged(l, &l.Lists[s], l.Record(s))
 		}
-		return c.pingpong(l, &l.Lists[s], stamps(l, s))
+		return c.pingpong(l, &l.Lists[s], l.Record(s))
 	})
 }
 
 func (e *endpoint) Serve(l *transports.Loop) error {
-	return e.run(l, "serve", func(c *conn, s int) error {
+	return e.run(l, transports.Serving, func(c *conn, s int) error {
 		if c.stage != nil {
 			return c.serveStaged(l, &l.Lists[s])
 		}
@@ -187,20 +181,15 @@ func (e *endpoint) Serve(l *transports.Loop) error {
 	})
 }
 
-// stamps is the record of a stream, or a throw-away one for loops that record nothing.
-func stamps(l *transports.Loop, s int) *transports.Stamps {
-	if len(l.Stamps) == 0 {
-		return new(transports.Stamps)
-	}
-	return &l.Stamps[s]
-}
-
 // run checks a loop once and runs body on each of its streams.
-func (e *endpoint) run(l *transports.Loop, what string, body func(*conn, int) error) error {
+func (e *endpoint) run(l *transports.Loop, part transports.Part, body func(*conn, int) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.check(l, what); err != nil {
-		return err
+	if e.closed || len(e.conns) == 0 {
+		return fmt.Errorf("tcp: %s on an endpoint that is not connected", part)
+	}
+	if err := l.Check(part, &e.options, e.region.buffer.Len(), e.remote); err != nil {
+		return fmt.Errorf("tcp: %w", err)
 	}
 	n := len(l.Lists)
 	// With more streams than CPUs a thread that spins must let the others in between. Blocking at once instead leaves the CPU idle
@@ -238,40 +227,6 @@ func patience(w transports.Wait, crowded bool) time.Duration {
 	return transports.SpinNanoseconds
 }
 
-func (e *endpoint) check(l *transports.Loop, what string) error {
-	switch {
-	case e.closed || len(e.conns) == 0:
-		return fmt.Errorf("tcp: %s on an endpoint that is not connected", what)
-	case len(l.Lists) < 1 || len(l.Lists) > len(e.conns):
-		return fmt.Errorf("tcp: a loop of %d streams on an endpoint of %d", len(l.Lists), len(e.conns))
-	case len(l.Stamps) != 0 && len(l.Stamps) != len(l.Lists):
-		return fmt.Errorf("tcp: stamps for %d streams of %d", len(l.Stamps), len(l.Lists))
-	case what == "serve":
-		for s := range l.Lists {
-			if err := l.Lists[s].Check(e.remote, e.region.buffer.Len()); err != nil {
-				return fmt.Errorf("tcp: stream %d: %w", s, err)
-			}
-		}
-		return nil
-	case l.Depth < 1 || l.Depth > e.options.Depth:
-		return fmt.Errorf("tcp: depth %d on an endpoint made for %d", l.Depth, e.options.Depth)
-	}
-	for s := range l.Lists {
-		if err := l.Lists[s].Check(e.region.buffer.Len(), e.remote); err != nil {
-			return fmt.Errorf("tcp: stream %d: %w", s, err)
-		}
-		if what != "ping-pong" {
-			continue
-		}
-		for i, p := range l.Lists[s].Pieces {
-			if end := p.Local + p.Length; l.ReplyOffset > e.region.buffer.Len()-end {
-				return fmt.Errorf("tcp: stream %d, piece %d: the answer at %d lies outside the region", s, i, p.Local+l.ReplyOffset)
-			}
-		}
-	}
-	return nil
-}
-
 func (e *endpoint) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -289,9 +244,6 @@ func (e *endpoint) Close() error {
 			errs = append(errs, c.stage.close())
 		}
 	}
-	e.t.mu.Lock()
-	e.t.endpoints--
-	e.region.users--
-	e.t.mu.Unlock()
+	e.region.account.Return()
 	return errors.Join(errs...)
 }

@@ -139,6 +139,19 @@ func (c *conn) acknowledge(o *out, landed uint64) error {
 	return o.flush()
 }
 
+// answering leaves the spans of the next frame of an answer in c.spans, and returns the pieces that are left and the frame's flags.
+func (c *conn) answering(pieces []transports.Piece) (rest []transports.Piece, flags uint8) {
+	n := min(len(pieces), maxPieces)
+	c.spans = c.spans[:0]
+	for _, p := range pieces[:n] {
+		c.spans = append(c.spans, span{p.Remote, p.Length})
+	}
+	if rest = pieces[n:]; len(rest) == 0 {
+		flags = flagLast
+	}
+	return rest, flags
+}
+
 // answer sends operation number op of a ping-pong back from where it landed.
 func (c *conn) answer(o *out, list *transports.List, op uint64) error {
 	if list == nil {
@@ -146,16 +159,8 @@ func (c *conn) answer(o *out, list *transports.List, op uint64) error {
 	}
 	pieces := list.Op(int(op % uint64(list.Ops())))
 	for len(pieces) > 0 {
-		n := min(len(pieces), maxPieces)
-		c.spans = c.spans[:0]
-		for _, p := range pieces[:n] {
-			c.spans = append(c.spans, span{p.Remote, p.Length})
-		}
-		pieces = pieces[n:]
-		flags := uint8(0)
-		if len(pieces) == 0 {
-			flags = flagLast
-		}
+		var flags uint8
+		pieces, flags = c.answering(pieces)
 		if err := o.data(flags, op, c.spans); err != nil {
 			return err
 		}

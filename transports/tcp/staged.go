@@ -117,10 +117,11 @@ func spansOf(dst []staging.Span, pieces []transports.Piece, shift uint64) []stag
 
 // stagedOut sends frames whose payload lies in device memory: pushed ahead, sent chunk by chunk behind their headers.
 type stagedOut struct {
-	c      *conn
-	seq    sequence // of the frames to send; the pushes run ahead of it
-	header func(pieces []transports.Piece, op uint64, last bool) int
-	rest   bool // the frame at hand has been begun
+	c    *conn
+	seq  sequence // of the frames to send; the pushes run ahead of it
+	kind kind
+	last uint8 // flags of the last frame of an operation
+	rest bool  // the frame at hand has been begun
 }
 
 // chunk sends the next chunk, with the header of its frame where one begins.
@@ -133,7 +134,12 @@ func (o *stagedOut) chunk() error {
 	n := 0
 	if !o.rest {
 		pieces, op, last := o.seq.next()
-		c.setOut(0, c.head[:o.header(pieces, op, last)])
+		flags := uint8(0)
+		if last {
+			flags = o.last
+		}
+		head, _ := putFrame(c.head, o.kind, flags, op, pieces)
+		c.setOut(0, c.head[:head])
 		n = 1
 	}
 	o.rest = !next.Last
@@ -147,24 +153,14 @@ func (o *stagedOut) chunk() error {
 // streamStaged is the initiator's loop for write and send from device memory: while a chunk is on the wire the next ones come off the
 // device.
 func (c *conn) streamStaged(l *transports.Loop, list *transports.List, st *transports.Stamps) error {
-	k, flags := kindWrite, uint8(flagLast)
-	if l.Op == transports.Send {
-		k = kindSend
-	}
+	flags := uint8(flagLast)
 	if l.Notify {
 		flags |= flagNotify
 	}
 	depth := uint64(l.Depth)
 	bytes := sums(list)
 	ahead := sequence{list: list}
-	out := stagedOut{c: c, seq: sequence{list: list}, header: func(pieces []transports.Piece, op uint64, last bool) int {
-		f := uint8(0)
-		if last {
-			f = flags
-		}
-		n, _ := putFrame(c.head, k, f, op, pieces)
-		return n
-	}}
+	out := stagedOut{c: c, seq: sequence{list: list}, kind: outgoing(l), last: flags}
 	var spans []staging.Span
 	m := newLimits(l, st)
 	posted, landed := uint64(0), uint64(0)
@@ -282,15 +278,8 @@ func (q *landings) upTo(done uint64) {
 
 // pullStaged is the initiator's loop for read into device memory.
 func (c *conn) pullStaged(l *transports.Loop, list *transports.List, st *transports.Stamps) error {
-	depth := uint64(l.Depth)
-	bytes := sums(list)
-	asked, got := sequence{list: list}, sequence{list: list}
-	requested, outstanding := uint64(0), 0
-	o := out{c: c}
-	m := newLimits(l, st)
-	m.start = transports.Now()
-	st.Start = m.start
-	now := m.start
+	got := sequence{list: list}
+	a := newAsker(c, l, list, st)
 	var q landings
 	account := func() error {
 		done, err := c.stage.sink.Done()
@@ -299,50 +288,16 @@ func (c *conn) pullStaged(l *transports.Loop, list *transports.List, st *transpo
 		}
 		before := q.landed
 		if q.upTo(done); q.landed > before {
-			now = transports.Now()
-			st.Complete(now, q.landed, upTo(bytes, q.landed))
+			a.now = transports.Now()
+			st.Complete(a.now, q.landed, upTo(a.bytes, q.landed))
 		}
 		return nil
 	}
-	size := func(pieces int) int { return headerLen + pieces*descLen }
-	for open := true; open || q.landed < requested; {
-		for {
-			if asked.piece == 0 {
-				if open && (requested >= m.count || (requested > 0 && now >= m.deadline) || c.stopped()) {
-					open = false
-				}
-				if !open || requested-q.landed >= depth {
-					break
-				}
-				if early := m.early(now, upTo(bytes, requested)); early > 0 {
-					if requested > q.landed {
-						break
-					}
-					time.Sleep(min(early, time.Millisecond))
-					now = transports.Now()
-					continue
-				}
-			}
-			if outstanding >= requestWindow {
-				break
-			}
-			if asked.piece == 0 {
-				requested++
-			}
-			pieces, op, last := asked.next()
-			f := uint8(0)
-			if last {
-				f = flagLast
-			}
-			if err := o.frame(kindRead, f, op, pieces, false, 0); err != nil {
-				return err
-			}
-			outstanding += size(len(pieces))
-		}
-		if err := o.flush(); err != nil {
+	for a.open || q.landed < a.requested {
+		if err := a.ask(q.landed); err != nil {
 			return err
 		}
-		if got.op < requested || got.piece > 0 {
+		if got.op < a.requested || got.piece > 0 {
 			pieces, op, last := got.next()
 			if err := c.dataHeader(op, pieces); err != nil {
 				return err
@@ -354,8 +309,8 @@ func (c *conn) pullStaged(l *transports.Loop, list *transports.List, st *transpo
 			if err := c.landStaged(c.spans, 0, account); err != nil {
 				return err
 			}
-			outstanding -= size(len(pieces))
-		} else if q.landed < requested {
+			a.answered(pieces)
+		} else if q.landed < a.requested {
 			if err := c.stage.sink.Wait(); err != nil {
 				return err
 			}
@@ -364,26 +319,15 @@ func (c *conn) pullStaged(l *transports.Loop, list *transports.List, st *transpo
 			return err
 		}
 	}
-	st.Finish(now)
-	return c.end(asked.op)
+	st.Finish(a.now)
+	return c.end(a.seq.op)
 }
 
 // pingpongStaged sends one operation from the device and waits until its answer is on the device.
 func (c *conn) pingpongStaged(l *transports.Loop, list *transports.List, st *transports.Stamps) error {
-	k := kindWrite
-	if l.Op == transports.Send {
-		k = kindSend
-	}
 	bytes := sums(list)
 	ahead, back := sequence{list: list}, sequence{list: list}
-	out := stagedOut{c: c, seq: sequence{list: list}, header: func(pieces []transports.Piece, op uint64, last bool) int {
-		f := uint8(0)
-		if last {
-			f = flagLast
-		}
-		n, _ := putFrame(c.head, k, f, op, pieces)
-		return n
-	}}
+	out := stagedOut{c: c, seq: sequence{list: list}, kind: outgoing(l), last: flagLast}
 	var spans []staging.Span
 	m := newLimits(l, st)
 	st.Start = transports.Now()

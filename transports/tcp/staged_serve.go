@@ -93,16 +93,8 @@ func (c *conn) serveStaged(l *transports.Loop, list *transports.List) error {
 		}
 		pieces := list.Op(int(h.seq % uint64(list.Ops())))
 		for len(pieces) > 0 {
-			n := min(len(pieces), maxPieces)
-			c.spans = c.spans[:0]
-			for _, p := range pieces[:n] {
-				c.spans = append(c.spans, span{p.Remote, p.Length})
-			}
-			pieces = pieces[n:]
-			flags := uint8(0)
-			if len(pieces) == 0 {
-				flags = flagLast
-			}
+			var flags uint8
+			pieces, flags = c.answering(pieces)
 			if err := c.answerStaged(c.spans, flags, h.seq); err != nil {
 				return err
 			}

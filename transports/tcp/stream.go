@@ -78,12 +78,17 @@ func upTo(sums []uint64, n uint64) uint64 {
 	return n/per*sums[per] + sums[n%per]
 }
 
+// outgoing is the kind of frame that carries an initiator's payload.
+func outgoing(l *transports.Loop) kind {
+	if l.Op == transports.Send {
+		return kindSend
+	}
+	return kindWrite
+}
+
 // stream is the initiator's loop for write and send: frames out, acknowledgements in.
 func (c *conn) stream(l *transports.Loop, list *transports.List, st *transports.Stamps) error {
-	k := kindWrite
-	if l.Op == transports.Send {
-		k = kindSend
-	}
+	k := outgoing(l)
 	flags := uint8(flagLast)
 	if l.Notify {
 		flags |= flagNotify
@@ -175,92 +180,29 @@ func (c *conn) end(seq uint64) error {
 	return o.flush()
 }
 
-// requestWindow is how many bytes of read requests may be on their way: both sides block in send, so requests must always
-// fit the other's receive buffer.
-const requestWindow = 32 << 10
-
 // pull is the initiator's loop for read: requests out, data in.
 func (c *conn) pull(l *transports.Loop, list *transports.List, st *transports.Stamps) error {
-	depth, batch := uint64(l.Depth), max(l.Batch, 1)
-	bytes := sums(list)
-	asked, got := sequence{list: list}, sequence{list: list}
-	requested := uint64(0) // operations asked for, at least in part
-	outstanding := 0       // bytes of requests without an answer
-	o := out{c: c}
-	m := newLimits(l, st)
-	m.start = transports.Now()
-	st.Start = m.start
-	now := m.start
-	size := func(pieces int) int {
-		if pieces == 1 {
-			return headerLen
-		}
-		return headerLen + pieces*descLen
-	}
-	for open := true; open || got.op < requested || got.piece > 0; {
-		gathered := 0
-		for {
-			if asked.piece == 0 { // a new operation
-				if open && (requested >= m.count || (requested > 0 && now >= m.deadline) || c.stopped()) {
-					open = false
-				}
-				if !open || requested-got.op >= depth {
-					break
-				}
-				if early := m.early(now, upTo(bytes, requested)); early > 0 {
-					if requested > got.op {
-						break
-					}
-					time.Sleep(min(early, time.Millisecond))
-					now = transports.Now()
-					continue
-				}
-			}
-			if outstanding >= requestWindow {
-				break
-			}
-			if asked.piece == 0 {
-				requested++
-			}
-			pieces, op, last := asked.next()
-			f := uint8(0)
-			if last {
-				f = flagLast
-				if l.Notify {
-					f |= flagNotify
-				}
-			}
-			if err := o.frame(kindRead, f, op, pieces, false, 0); err != nil {
-				return err
-			}
-			outstanding += size(len(pieces))
-			if gathered++; gathered >= batch {
-				if err := o.flush(); err != nil {
-					return err
-				}
-				gathered = 0
-				m.drag()
-				now = transports.Now()
-			}
-		}
-		if err := o.flush(); err != nil {
+	got := sequence{list: list}
+	a := newAsker(c, l, list, st)
+	for a.open || got.op < a.requested || got.piece > 0 {
+		if err := a.ask(got.op); err != nil {
 			return err
 		}
-		if got.op == requested && got.piece == 0 {
+		if got.op == a.requested && got.piece == 0 {
 			continue
 		}
 		pieces, op, last := got.next()
 		if err := c.data(op, pieces, 0); err != nil {
 			return err
 		}
-		outstanding -= size(len(pieces))
+		a.answered(pieces)
 		if last {
-			now = transports.Now()
-			st.Complete(now, op+1, upTo(bytes, op+1))
+			a.now = transports.Now()
+			st.Complete(a.now, op+1, upTo(a.bytes, op+1))
 		}
 	}
-	st.Finish(now)
-	return c.end(asked.op)
+	st.Finish(a.now)
+	return c.end(a.seq.op)
 }
 
 // data receives one frame of data for the local offsets of pieces.
@@ -299,10 +241,7 @@ func (c *conn) dataHeader(op uint64, pieces []transports.Piece) error {
 
 // pingpong sends one operation at a time and waits for its answer.
 func (c *conn) pingpong(l *transports.Loop, list *transports.List, st *transports.Stamps) error {
-	k := kindWrite
-	if l.Op == transports.Send {
-		k = kindSend
-	}
+	k := outgoing(l)
 	bytes := sums(list)
 	there, back := sequence{list: list}, sequence{list: list}
 	o := out{c: c}

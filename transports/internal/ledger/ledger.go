@@ -1,0 +1,93 @@
+// Package ledger keeps what an open transport has lent out: its regions, and the endpoints that borrow them. Close runs in reverse order
+// and refuses while something is still borrowed; each of the closes happens once, and what must be given back to a library is given back
+// under the same lock.
+package ledger
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Ledger is the account of one transport. Name, the driver's, stands in its errors.
+type Ledger struct {
+	Name string
+
+	mu        sync.Mutex
+	regions   int
+	endpoints int
+	closed    bool
+}
+
+// Region is the account of one region.
+type Region struct {
+	ledger *Ledger
+	loans  int
+	closed bool
+}
+
+// Register opens the account of a region, unless the transport is closed.
+func (l *Ledger) Register() (*Region, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, fmt.Errorf("%s: the transport is closed", l.Name)
+	}
+	l.regions++
+	return &Region{ledger: l}, nil
+}
+
+// Close closes the transport by end (nil: nothing is to be done), unless regions or endpoints are open. Once it is closed it stays so, and closing
+// it again is no error; an end that fails leaves it open.
+func (l *Ledger) Close(end func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	if l.regions > 0 || l.endpoints > 0 {
+		return fmt.Errorf("%s: %d regions and %d endpoints are still open", l.Name, l.regions, l.endpoints)
+	}
+	if end != nil {
+		if err := end(); err != nil {
+			return err
+		}
+	}
+	l.closed = true
+	return nil
+}
+
+// Lend notes an endpoint that uses the region.
+func (r *Region) Lend() {
+	r.ledger.mu.Lock()
+	defer r.ledger.mu.Unlock()
+	r.ledger.endpoints++
+	r.loans++
+}
+
+// Return notes that the endpoint is closed. It is called once for each Lend.
+func (r *Region) Return() {
+	r.ledger.mu.Lock()
+	defer r.ledger.mu.Unlock()
+	r.ledger.endpoints--
+	r.loans--
+}
+
+// Close closes the region by end (nil: nothing is to be done), unless endpoints use it, as Ledger.Close does.
+func (r *Region) Close(end func() error) error {
+	r.ledger.mu.Lock()
+	defer r.ledger.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	if r.loans > 0 {
+		return fmt.Errorf("%s: %d endpoints still use the region", r.ledger.Name, r.loans)
+	}
+	if end != nil {
+		if err := end(); err != nil {
+			return err
+		}
+	}
+	r.closed = true
+	r.ledger.regions--
+	return nil
+}
