@@ -3,6 +3,7 @@ package harness
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"hopbench/transports"
@@ -306,6 +307,9 @@ func (p *Plan) memory(most uint64) uint64 {
 	}
 	return need
 }
+
+// Memory is the bytes of buffer that each side registers for the whole plan.
+func (p *Plan) Memory() uint64 { return p.memory(math.MaxUint64) }
 
 // largest are the largest operation of at most most bytes, the most pieces in one and the most streams.
 func (p *Plan) largest(most uint64) (bytes uint64, pieces, streams int) {

@@ -167,7 +167,13 @@ for n in /sys/class/net/*; do
 done
 take /proc/sys/net/core/rmem_max /proc/sys/net/core/wmem_max /proc/sys/net/ipv4/tcp_rmem /proc/sys/net/ipv4/tcp_wmem \
 	/proc/sys/net/ipv4/tcp_congestion_control /proc/sys/net/ipv4/tcp_mtu_probing /proc/sys/net/ipv4/conf/all/arp_ignore
-[ "$addresses" = yes ] && take /proc/net/route
+# Which interfaces have a route at all is no address.
+awk 'NR > 1 && $2 == "00000000" && $8 == "00000000" { print "route", $1, "default"; next }
+	NR > 1 && $3 == "00000000" { print "route", $1, "connected" }' /proc/net/route 2>/dev/null | sort -u >>"$tmp/facts"
+if [ "$addresses" = yes ]; then
+	take /proc/net/route
+	PATH=$PATH:/usr/sbin:/sbin ip -o addr show 2>/dev/null | awk '($3 == "inet" || $3 == "inet6") && $2 != "lo" { print "addr", $2, $4 }' >>"$tmp/facts"
+fi
 
 # RDMA.
 if [ -d /sys/class/infiniband ]; then echo "rdma-class yes" >>"$tmp/facts"; fi

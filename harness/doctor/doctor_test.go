@@ -3,16 +3,13 @@ package doctor
 import (
 	"context"
 	"errors"
-	"net"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"hopbench/transports"
 	"hopbench/transports/fault"
 	"hopbench/transports/topo"
-	"hopbench/transports/topo/rdmaport"
 )
 
 // driver is made of answers.
@@ -102,69 +99,6 @@ func TestProbeFindsWhatFilesDoNotTell(t *testing.T) {
 	}
 	if len(r.Transports[3].Findings) != 1 {
 		t.Error("a transport that is unusable by its facts is not opened")
-	}
-}
-
-func port(layer, gid, typ string, mtu int, netdev string) rdmaport.Port {
-	i := 3
-	return rdmaport.Port{Device: "mlx5_0", Port: 1, Verdict: rdmaport.Usable, LinkLayer: layer, GIDIndex: &i, GID: gid, GIDType: typ, PathMTU: &mtu, NetDev: netdev}
-}
-
-func TestTwoHosts(t *testing.T) {
-	const a4, b4, far, six = "::ffff:192.0.2.1", "::ffff:192.0.2.2", "::ffff:198.51.100.2", "fd00::2"
-	base := func(p ...rdmaport.Port) Side {
-		return Side{Version: "v1", Ports: p, Subnets: map[string][]string{"eth0": {"192.0.2.0/24"}}}
-	}
-	roce := func(gid, typ string, mtu int) Side { return base(port("Ethernet", gid, typ, mtu, "eth0")) }
-	soft := roce(b4, "RoCE v2", 4096)
-	soft.Ports[0].Software = true
-	old := roce(b4, "RoCE v2", 4096)
-	old.Version = "v2"
-	for _, c := range []struct {
-		name string
-		b    Side
-		want []fault.Code
-	}{
-		{"alike", roce(b4, "RoCE v2", 4096), nil},
-		{"release", old, []fault.Code{fault.PairVersion}},
-		{"link layer", base(port("InfiniBand", "fe80::1", "", 4096, "")), []fault.Code{fault.PairLinkLayer}},
-		{"type", roce(b4, "IB/RoCE v1", 4096), []fault.Code{fault.PairGIDType}},
-		{"family", roce(six, "RoCE v2", 4096), []fault.Code{fault.PairGIDFamily}},
-		{"MTU", roce(b4, "RoCE v2", 1024), []fault.Code{fault.PairMTU}},
-		{"subnet", roce(far, "RoCE v2", 4096), []fault.Code{fault.PairSubnet}},
-		{"software", soft, []fault.Code{fault.PairSoftware}},
-		{"no port on the other side", base(), nil},
-	} {
-		var got []fault.Code
-		for _, f := range CompareHosts(roce(a4, "RoCE v2", 4096), c.b) {
-			got = append(got, f.Code)
-			if len(f.Fix) == 0 || len(f.Evidence) != 2 {
-				t.Errorf("%s: %+v", c.name, f)
-			}
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
-}
-
-func TestReach(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if f := Reach(t.Context(), addr, 5*time.Second); f.Severity != fault.OK {
-		t.Errorf("%+v", f)
-	}
-	l.Close()
-	if f := Reach(t.Context(), addr, 5*time.Second); f.Severity != fault.OK || !strings.Contains(f.Summary, "nobody listens") {
-		t.Errorf("a refusal says that the host is there: %+v", f)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if f := Reach(ended, "192.0.2.1:9", time.Second); f.Severity != fault.Fail || f.Code != fault.PairData || len(f.Fix) == 0 {
-		t.Errorf("%+v", f)
 	}
 }
 

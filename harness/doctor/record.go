@@ -12,11 +12,14 @@ import (
 // SideFromRecord makes a side from the fingerprint that a peer gives of itself. It holds fewer facts than [SideOf]: GIDs and
 // subnets are not in it, and what is not in it is not compared.
 func SideFromRecord(h results.Host) Side {
-	s := Side{Version: h.ToolVersion, Kernel: h.Kernel, MTU: map[string]int{}}
+	s := Side{Schema: factsSchema, Version: h.ToolVersion, Kernel: h.Kernel, Ports: []rdmaport.Port{}, Interfaces: []Interface{}}
 	for _, n := range h.NICs {
+		i := Interface{Name: n.Device}
 		if n.MTUBytes != nil {
-			s.MTU[n.Device] = int(*n.MTUBytes)
+			mtu := int(*n.MTUBytes)
+			i.MTU = &mtu
 		}
+		s.Interfaces = append(s.Interfaces, i)
 		if n.RDMADevice != "" && n.LinkLayer != "" {
 			s.Ports = append(s.Ports, rdmaport.Port{Device: n.RDMADevice, Port: 1, Verdict: rdmaport.Unknown, Reason: "the peer did not tell", LinkLayer: n.LinkLayer, NetDev: n.Device})
 		}

@@ -19,6 +19,8 @@ const (
 	TCPNoInterface Code = "tcp.no-interface"
 	TCPBuffers     Code = "tcp.buffer-limits"
 	TCPAllVirtual  Code = "tcp.only-virtual"
+	TCPNoRoute     Code = "tcp.no-route"
+	TCPSpeed       Code = "tcp.device-speed"
 	PairVersion    Code = "pair.version"
 	PairLinkLayer  Code = "pair.link-layer"
 	PairGIDType    Code = "pair.gid-type"
@@ -27,6 +29,7 @@ const (
 	PairSubnet     Code = "pair.subnet"
 	PairData       Code = "pair.data-address"
 	PairSoftware   Code = "pair.software"
+	PairBlackHole  Code = "pair.mtu-black-hole"
 )
 
 var gpuHostRows = []Row{
@@ -78,6 +81,12 @@ var gpuHostRows = []Row{
 		[]Fix{{Shell, "sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864' net.ipv4.tcp_wmem='4096 65536 67108864'"}, {Kubernetes, "a pod's securityContext.sysctls, where the node allows them, or more --streams"}}},
 	{TCPAllVirtual, NotSupported, "every interface is virtual",
 		"veth, bridges and a hypervisor's devices have no line rate: utilisation stays blank, and the real NIC is not seen from here.", nil},
+	{TCPNoRoute, NotReady, "no interface that is up has an address or a route",
+		"The links are there and nobody gave them an address: a peer's address answers \"Network is unreachable\". TCP works on this host alone.",
+		[]Fix{{Shell, "`ip addr` and `ip route`; give the interface an address, or look at what should have (DHCP, the CNI)"}, {Kubernetes, "the pod's second network has no address: look at its NetworkAttachmentDefinition's ipam"}}},
+	{TCPSpeed, NotReady, "a hardware interface does not tell its line rate",
+		"The file speed answers -1 or nothing: some drivers do not tell, and a virtual function often does not. The utilisation column stays blank rather than wrong.",
+		[]Fix{{Shell, "compare with `ethtool IFACE` on the host that owns the physical function"}}},
 	{PairVersion, Peer, "the two sides run different releases", "Figures of two releases are not of one method.", []Fix{{Shell, "install the same release on both"}}},
 	{PairLinkLayer, Peer, "the two sides have no link layer in common", "An InfiniBand port and a RoCE port do not talk to each other.", []Fix{{Fabric, "connect ports of one kind"}}},
 	{PairGIDType, Peer, "the chosen GIDs have different RoCE versions",
@@ -94,6 +103,9 @@ var gpuHostRows = []Row{
 	{PairData, Peer, "the data address of the peer cannot be reached from here",
 		"Control may use one network and data another: a pod's RDMA address is often not routable for TCP, and a management address is the wrong way for data.",
 		[]Fix{{Shell, "name the data address with --data-address on the peer"}}},
+	{PairBlackHole, Peer, "small packets pass between the two sides and large ones are lost",
+		"Some hop has a smaller MTU than the ends and drops what is larger without a word: a tunnel or overlay, a switch port without jumbo frames, a firewall that drops ICMP. The connection comes about, small messages pass, and the first large one stalls until it times out (TCP), or ends with status 12, retry exceeded (RDMA).",
+		[]Fix{{Shell, "find the size that passes: `ping -M do -s 8972 PEER` for an MTU of 9000, 1472 for 1500; then set that MTU on both ends"}, {Fabric, "allow the ends' MTU on each switch port, tunnel and router between"}, {Kubernetes, "the pod's MTU must leave room for the overlay's headers: look at the CNI's mtu"}, {Shell, "for TCP alone: sysctl net.ipv4.tcp_mtu_probing=1 finds the smaller size by itself"}}},
 	{PairSoftware, Peer, "one side is a software device and the other is hardware",
 		"It may work, and says nothing about the hardware.", []Fix{{Shell, "choose like devices with --device"}}},
 }

@@ -5,6 +5,7 @@ const (
 	RDMANoStack       Code = "verbs.no-kernel-stack"
 	RDMANoDevice      Code = "verbs.no-device"
 	RDMANoLibrary     Code = "verbs.no-library"
+	RDMALibraryTwice  Code = "verbs.library-copies"
 	RDMANoProvider    Code = "verbs.no-provider"
 	RDMANoNode        Code = "verbs.no-node"
 	RDMANodeRefused   Code = "verbs.node-refused"
@@ -37,6 +38,7 @@ const (
 	PCIDistance       Code = "pci.distance"
 	PCIWidth          Code = "pci.width"
 	PCISpeed          Code = "pci.speed"
+	PCIUpstream       Code = "pci.upstream"
 	PCIACS            Code = "pci.acs"
 	PCIIOMMU          Code = "pci.iommu"
 	Steering          Code = "env.steering"
@@ -58,6 +60,9 @@ var rdmaHostRows = []Row{
 	{RDMANoLibrary, NotReady, "libibverbs.so.1 is not installed here",
 		"The kernel side may be whole: what is missing is the userspace library, most often in a container image. Programs say \"No IB devices found\" or quietly use sockets.",
 		[]Fix{{Shell, "install libibverbs1 and ibverbs-providers (Debian, Ubuntu), rdma-core (Red Hat family)"}, {Container, "add the two packages to the image; a mounted device does not bring them"}}},
+	{RDMALibraryTwice, NotReady, "several copies of libibverbs are installed",
+		"A vendor's stack beside the distribution's, or a wheel that brings its own: two programs of one host may load different copies, with different providers, and one of them then sees no device. `hopbench run` names the copy that it loaded in each row's path.",
+		[]Fix{{Shell, "`ldconfig -p | grep libibverbs` and `cat /proc/PID/maps` show which is loaded; keep one, beside its own providers"}, {Container, "install rdma-core from one source only"}}},
 	{RDMANoProvider, NotReady, "libibverbs has no provider for the device's driver",
 		"libibverbs alone drives no device: each kernel driver needs its provider library. Without it the device list is empty or says \"no userspace device-specific driver found\" although /sys shows the device.",
 		[]Fix{{Shell, "install ibverbs-providers, or the vendor's package that holds it"}, {Container, "add it to the image, of a version that knows the kernel's driver"}}},
@@ -158,6 +163,9 @@ var rdmaHostRows = []Row{
 	{PCISpeed, NotReady, "the link's speed was read while the device was idle",
 		"A GPU lowers its link to 2.5 GT/s when nothing runs. The most that the link can do is what counts; look again under load before you call it slow.",
 		[]Fix{{Shell, "read current_link_speed while a copy runs"}}},
+	{PCIUpstream, NotReady, "a bridge above the device carries less than the device",
+		"A device has its full link to the bridge, and the bridge's own link towards the processor is of an older generation or has fewer lanes: the slot, riser or switch sets the limit. What several devices share is divided further.",
+		[]Fix{{Shell, "`hopbench probe` names the narrowest hop of each path; put the card into a slot of the processor's own"}, {BIOS, "check the slot's generation and bifurcation"}}},
 	{PCIACS, NotReady, "ACS sends peer-to-peer traffic up to the root",
 		"With the redirect bits of Access Control Services set on a bridge, GPU and NIC below one switch talk through the root complex: slower by half or more, and wrong data on some platforms. The BIOS setting does not always reach every bridge.",
 		[]Fix{{Shell, "clear the control bits on each bridge of the path as root (setpci -s BDF ECAP_ACS+6.w=0000), at each boot"}, {BIOS, "turn ACS off"}}},

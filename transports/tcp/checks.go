@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"fmt"
+	"strings"
 
 	"hopbench/transports"
 	"hopbench/transports/fault"
@@ -14,9 +15,12 @@ func checks() []transports.Check {
 	up := fault.TCPNoInterface
 	return []transports.Check{
 		{Code: up, Title: "an interface beside loopback is up", Run: checkInterfaces},
+		{Code: fault.TCPNoRoute, Title: "an interface that is up has an address or a route", Needs: []fault.Code{up}, Run: checkRoute},
 		{Code: fault.TCPAllVirtual, Title: "a hardware interface is visible", Run: checkVirtual},
+		{Code: fault.TCPSpeed, Title: "the hardware interfaces tell their speed", Run: checkSpeed},
 		{Code: fault.TCPBuffers, Title: "TCP buffers may grow to what the link needs", Run: checkBuffers},
 		{Code: fault.PCIWidth, Title: "the NICs use all of their lanes", Run: checkWidth},
+		{Code: fault.PCIUpstream, Title: "no bridge above a NIC is narrower than the NIC", Run: checkUpstream},
 		{Code: fault.Steering, Title: "no variable steers TCP", Run: func(h *topo.Host) []fault.Finding { return hostcheck.Steering(h, "tcp") }},
 	}
 }
@@ -61,6 +65,56 @@ func checkVirtual(h *topo.Host) []fault.Finding {
 	return []fault.Finding{hostcheck.Finding(h, fault.TCPAllVirtual, fault.Warn, hostcheck.Few(ev), "every interface is virtual: no line rate, and utilisation stays blank")}
 }
 
+func checkRoute(h *topo.Host) []fault.Finding {
+	up := outward(h)
+	if !h.TCP.RoutesKnown || len(up) == 0 {
+		return nil // a capture that tells no routes bears no finding
+	}
+	var bare []fault.Evidence
+	var gates []string
+	routed := false
+	for _, d := range up {
+		above := h.NetDev(d.Master) // a leg of a bond or bridge has no address of its own
+		if d.Default {
+			gates = append(gates, d.Name)
+		}
+		if d.Routed() || above != nil && above.Routed() {
+			routed = true
+		} else {
+			bare = append(bare, fault.Evidence{Source: "addresses and routes of " + d.Name, Got: "none", Want: "an address"})
+		}
+	}
+	if !routed {
+		return []fault.Finding{hostcheck.Finding(h, fault.TCPNoRoute, fault.Warn, hostcheck.Few(bare), "no interface that is up has an address or a route: only this host can be reached")}
+	}
+	got := "no default route"
+	if len(gates) > 0 {
+		got = "default route by " + strings.Join(gates, ", ")
+	}
+	return []fault.Finding{hostcheck.Finding(h, fault.TCPNoRoute, fault.OK, hostcheck.Ev("/proc/net/route", got, ""), "there is a route: %s", got)}
+}
+
+// checkSpeed lists the line rates: what utilisation is counted against.
+func checkSpeed(h *topo.Host) []fault.Finding {
+	var known, blind []fault.Evidence
+	for _, d := range outward(h) {
+		switch {
+		case d.Virtual:
+		case d.BitsPS != nil:
+			known = append(known, fault.Evidence{Source: "/sys/class/net/" + d.Name + "/speed", Got: fmt.Sprintf("%g Gb/s", float64(*d.BitsPS)/1e9)})
+		case d.BDF != "" && d.Bond == nil:
+			blind = append(blind, fault.Evidence{Source: "/sys/class/net/" + d.Name + "/speed", Got: "not told", Want: "Mb/s"})
+		}
+	}
+	switch {
+	case len(blind) > 0:
+		return []fault.Finding{hostcheck.Finding(h, fault.TCPSpeed, fault.Unknown, hostcheck.Few(blind), "cannot tell the line rate of %s", hostcheck.Plural(len(blind), "hardware interface"))}
+	case len(known) > 0:
+		return []fault.Finding{hostcheck.Finding(h, fault.TCPSpeed, fault.OK, hostcheck.Few(known), "the hardware interfaces tell their line rate")}
+	}
+	return nil
+}
+
 // A NIC of 25 Gb/s over a round trip of 5 ms keeps 16 MB in flight; below that the kernel's stock limits do.
 const (
 	fastBits  = 25_000_000_000
@@ -92,12 +146,16 @@ func checkBuffers(h *topo.Host) []fault.Finding {
 	return []fault.Finding{hostcheck.Finding(h, fault.TCPBuffers, fault.Warn, ev, "one connection cannot fill %s over a distance: TCP buffers may not grow enough", fast)}
 }
 
-func checkWidth(h *topo.Host) []fault.Finding {
-	var nics []string
+func checkWidth(h *topo.Host) []fault.Finding { return hostcheck.Width(h, functions(h)) }
+
+func checkUpstream(h *topo.Host) []fault.Finding { return hostcheck.Upstream(h, functions(h)) }
+
+// functions are the PCI functions of the hardware interfaces that are up.
+func functions(h *topo.Host) (nics []string) {
 	for _, d := range outward(h) {
 		if d.BDF != "" && !d.Virtual {
 			nics = append(nics, d.BDF)
 		}
 	}
-	return hostcheck.Width(h, nics)
+	return nics
 }

@@ -42,6 +42,8 @@ type Process struct {
 	MemlockSoft *Limit  `json:"memlock_soft,omitempty"`
 	MemlockHard *Limit  `json:"memlock_hard,omitempty"`
 	NoFile      *uint64 `json:"nofile,omitempty"` // soft limit of open files; nil for none or not known
+	// LockWanted is how many bytes the user plans to have locked at once: what [Options.LockWanted] said. Nil: nobody said.
+	LockWanted *uint64 `json:"lock_wanted,omitempty"`
 }
 
 // Bits of a capability mask, from include/uapi/linux/capability.h.
@@ -135,6 +137,11 @@ type NetDev struct {
 	Flow    *Flow    `json:"flow_control,omitempty"`
 	// Subnets are the IPv4 networks that are reached through this interface without a gateway: "192.0.2.0/24".
 	Subnets []string `json:"subnets,omitempty"`
+	// Addrs are the interface's own addresses with the length of their prefix: "192.0.2.1/24". A capture holds them only where it
+	// was made with --addresses.
+	Addrs []string `json:"addresses,omitempty"`
+	// Default is set where a default route leaves through this interface.
+	Default bool `json:"default_route,omitempty"`
 }
 
 // Bond is the state of a bonding interface.
@@ -277,6 +284,8 @@ type TCP struct {
 	Congestion string  `json:"congestion_control,omitempty"`
 	MTUProbing *int    `json:"mtu_probing,omitempty"`
 	ARPIgnore  *int    `json:"arp_ignore,omitempty"` // of "all": 1 or more keeps an interface from answering for another's address
+	// RoutesKnown is set where the routing table could be read; without it an interface without a route says nothing.
+	RoutesKnown bool `json:"routes_known,omitempty"`
 }
 
 // Module is one kernel module.

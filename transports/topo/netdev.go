@@ -1,10 +1,7 @@
 package topo
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math/bits"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,7 +57,6 @@ func (r *reader) net() []NetDev {
 		d.Flow = r.flow(n)
 		out = append(out, d)
 	}
-	r.subnets(out)
 	// VLAN and bond interfaces stand on others: without hardware below they are virtual, with it they are not.
 	for i := range out {
 		if out[i].Bond != nil || len(out[i].Lower) > 0 {
@@ -71,29 +67,6 @@ func (r *reader) net() []NetDev {
 		}
 	}
 	return out
-}
-
-// subnets reads the connected routes of /proc/net/route, whose addresses are little-endian words in hex.
-func (r *reader) subnets(devs []NetDev) {
-	for line := range strings.Lines(r.text("proc/net/route")) {
-		f := strings.Fields(line)
-		if len(f) < 8 || f[2] != "00000000" {
-			continue
-		}
-		dst, err1 := strconv.ParseUint(f[1], 16, 32)
-		mask, err2 := strconv.ParseUint(f[7], 16, 32)
-		if err1 != nil || err2 != nil || dst == 0 {
-			continue
-		}
-		var a [4]byte
-		binary.LittleEndian.PutUint32(a[:], uint32(dst))
-		p := netip.PrefixFrom(netip.AddrFrom4(a), bits.OnesCount32(uint32(mask))).String()
-		for i := range devs {
-			if devs[i].Name == f[0] && !slices.Contains(devs[i].Subnets, p) {
-				devs[i].Subnets = append(devs[i].Subnets, p)
-			}
-		}
-	}
 }
 
 func onHardware(all []NetDev, name string, depth int) bool {

@@ -20,6 +20,8 @@ type Options struct {
 	NVML NVMLSource
 	// Environ is the environment of the running host's process; nil takes the process's own.
 	Environ []string
+	// LockWanted is how many bytes of memory the user plans to have locked at once; 0: nobody said.
+	LockWanted uint64
 }
 
 // Read reads the host at root: "/" is the running one, a folder holds a copy of /sys, /proc and /dev, a file is a text
@@ -29,6 +31,9 @@ func Read(root string, o Options) (*Host, error) {
 	t, err := Open(root)
 	if err != nil {
 		return nil, err
+	}
+	if !t.live && !t.Exists("sys") && !t.Exists("proc") && !t.Exists("dev") {
+		return nil, fmt.Errorf("%s: it holds neither sys nor proc nor dev: no host was captured there", root)
 	}
 	return t.Read(o), nil
 }
@@ -40,6 +45,9 @@ func (t *Tree) Read(o Options) *Host {
 	h.Kernel = r.text("proc/sys/kernel/osrelease")
 	h.Modules = r.modules(h.Kernel)
 	h.Process = r.process()
+	if o.LockWanted > 0 {
+		h.Process.LockWanted = &o.LockWanted
+	}
 	h.Env = r.env(o.Environ)
 	h.Container = r.container()
 	h.NUMA = r.numaNodes()
@@ -48,6 +56,7 @@ func (t *Tree) Read(o Options) *Host {
 	h.Net = r.net()
 	h.RDMA = r.rdma(h)
 	h.TCP = r.tcp()
+	h.TCP.RoutesKnown = r.routes(h.Net)
 	h.NVIDIA, h.GPUs = r.gpus(h)
 	r.nvml(h, o.NVML)
 	sort.Slice(r.errs, func(i, j int) bool { return r.errs[i].Path < r.errs[j].Path })

@@ -21,6 +21,7 @@ func Checks(link string) []transports.Check {
 		{Code: stack, Title: "the kernel's RDMA stack is loaded", Run: c.stack},
 		{Code: device, Title: "there is an RDMA device", Needs: []fault.Code{stack}, Run: c.device},
 		{Code: fault.RDMANoLibrary, Title: "libibverbs is installed", Needs: []fault.Code{device}, Run: c.library},
+		{Code: fault.RDMALibraryTwice, Title: "one libibverbs is installed", Needs: []fault.Code{fault.RDMANoLibrary}, Run: c.copies},
 	}
 	// Kinds of devices that this transport cannot use, whatever the state of their ports.
 	for _, k := range []fault.Code{fault.RDMAEFA, fault.RDMAIWARP} {
@@ -29,7 +30,7 @@ func Checks(link string) []transports.Check {
 	link1 := fault.RDMALinkLayer
 	list = append(list, transports.Check{Code: link1, Title: "a port speaks " + c.words(),
 		Needs: []fault.Code{fault.RDMANoLibrary, fault.RDMAEFA, fault.RDMAIWARP}, Run: c.linkLayer})
-	causes := []fault.Code{fault.RDMANoProvider, fault.RDMANoNode, fault.RDMANodeRefused, fault.RDMAUnreadable, fault.RDMANoSM, fault.RDMAPortDown, fault.RDMANoGID, fault.RDMAGIDForeign}
+	causes := []fault.Code{fault.RDMANodeType, fault.RDMANoProvider, fault.RDMANoNode, fault.RDMANodeRefused, fault.RDMAUnreadable, fault.RDMANoSM, fault.RDMAPortDown, fault.RDMANoGID, fault.RDMAGIDForeign}
 	for _, k := range causes {
 		list = append(list, transports.Check{Code: k, Title: title(k), Needs: []fault.Code{link1}, Run: func(h *topo.Host) []fault.Finding { return c.cause(h, k) }})
 	}
@@ -43,7 +44,7 @@ func Checks(link string) []transports.Check {
 		list = append(list, transports.Check{Code: code, Title: title, Needs: ready, Run: run})
 	}
 	advice(fault.RDMAMemlock, "enough memory can be locked", c.memlock)
-	for _, k := range []fault.Code{fault.RDMASoftware, fault.RDMAPKeyLimited, fault.RDMAGIDLinkLocal, fault.RDMARoCEv1, fault.RDMAMTUCap, fault.RDMABond} {
+	for _, k := range []fault.Code{fault.RDMASoftware, fault.RDMAPKeyLimited, fault.RDMAGIDLinkLocal, fault.RDMARoCEv1, fault.RDMAMTUCap, fault.RDMABond, fault.RDMACounters} {
 		advice(k, title(k), func(h *topo.Host) []fault.Finding { return c.warning(h, k) })
 	}
 	advice(fault.RDMANetNS, "RDMA devices are shared between network namespaces", c.netns)
@@ -55,6 +56,7 @@ func Checks(link string) []transports.Check {
 	advice(fault.PCIIOMMU, "the IOMMU leaves peer-to-peer traffic alone", c.iommu)
 	advice(fault.PCIACS, "no bridge redirects peer-to-peer traffic", c.acs)
 	advice(fault.PCIWidth, "the NICs use all of their lanes", c.width)
+	advice(fault.PCIUpstream, "no bridge above a NIC is narrower than the NIC", c.upstream)
 	advice(fault.Steering, "no variable steers RDMA", func(h *topo.Host) []fault.Finding { return hostcheck.Steering(h, "rdma") })
 	return list
 }
@@ -126,6 +128,19 @@ func (c checker) library(h *topo.Host) []fault.Finding {
 	}
 	f := hostcheck.Finding(h, fault.RDMANoLibrary, fault.OK, nil, "libibverbs: %s", strings.Join(h.RDMA.Library, ", "))
 	return []fault.Finding{f}
+}
+
+// copies warns of several copies: which of them a program loads depends on how it was linked and started.
+func (c checker) copies(h *topo.Host) []fault.Finding {
+	if len(h.RDMA.Library) < 2 {
+		return nil
+	}
+	var ev []fault.Evidence
+	for _, l := range h.RDMA.Library {
+		ev = append(ev, fault.Evidence{Source: "the loader's folders", Got: l})
+	}
+	ev[0].Want = "one copy, beside its providers"
+	return []fault.Finding{hostcheck.Finding(h, fault.RDMALibraryTwice, fault.Warn, hostcheck.Few(ev), "%d copies of libibverbs are installed", len(h.RDMA.Library))}
 }
 
 // kind fails where every device is of a kind that cannot be used, and else mentions them.
@@ -261,14 +276,18 @@ func (c checker) memlock(h *topo.Host) []fault.Finding {
 	if l == nil {
 		return nil
 	}
-	if l.Unlimited || l.Bytes >= plannedLock {
+	planned, whose := uint64(plannedLock), "the default sweep's largest buffer"
+	if p.LockWanted != nil {
+		planned, whose = *p.LockWanted, "the plan's buffer"
+	}
+	if l.Unlimited || l.Bytes >= planned {
 		got := "unlimited"
 		if !l.Unlimited {
 			got = strconv.FormatUint(l.Bytes, 10) + " bytes"
 		}
 		return []fault.Finding{hostcheck.Finding(h, fault.RDMAMemlock, fault.OK, nil, "locked memory: %s", got)}
 	}
-	ev := hostcheck.Ev("/proc/self/limits, Max locked memory", fmt.Sprintf("%d bytes", l.Bytes), fmt.Sprintf("%d bytes (the default sweep's largest buffer), or unlimited", plannedLock))
+	ev := hostcheck.Ev("/proc/self/limits, Max locked memory", fmt.Sprintf("%d bytes", l.Bytes), fmt.Sprintf("%d bytes (%s), or unlimited", planned, whose))
 	if h := p.MemlockHard; h != nil && (h.Unlimited || h.Bytes > l.Bytes) {
 		got := "unlimited"
 		if !h.Unlimited {
@@ -277,7 +296,7 @@ func (c checker) memlock(h *topo.Host) []fault.Finding {
 		ev = append(ev, fault.Evidence{Source: "/proc/self/limits, hard limit", Got: got, Want: "the soft limit can be raised to it: ulimit -l"})
 	}
 	sev := fault.Warn
-	if l.Bytes < leastLock {
+	if l.Bytes < leastLock || p.LockWanted != nil { // a plan that was named does not fit; the default sweep still has its small sizes
 		sev = fault.Fail
 	}
 	if granted(h) {

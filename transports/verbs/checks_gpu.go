@@ -55,6 +55,9 @@ func (c checker) gpuDirect(h *topo.Host) []fault.Finding {
 		if !dmabuf {
 			return warn(fault.GDRPeerMemBad, hostcheck.Ev("/sys/module/nvidia_peermem/version", m.Version, n.Driver), "nvidia-peermem %s is loaded beside driver %s", m.Version, n.Driver)
 		}
+	case m.Loaded && !dmabuf:
+		return []fault.Finding{hostcheck.Finding(h, fault.GDRNoWay, fault.OK, hostcheck.Ev("/sys/module/"+module, "present", ""), "GPU memory can be registered through %s", module),
+			hostcheck.Finding(h, fault.GDRDMABuf, fault.OK, why, "DMA-BUF is not offered, and not needed beside %s", module)}
 	case m.Loaded:
 		return []fault.Finding{hostcheck.Finding(h, fault.GDRNoWay, fault.OK, hostcheck.Ev("/sys/module/"+module, "present", ""), "GPU memory can be registered through %s", module)}
 	}
@@ -183,5 +186,7 @@ func (c checker) acs(h *topo.Host) []fault.Finding {
 	}
 	return hostcheck.ACS(h, pairs)
 }
+
+func (c checker) upstream(h *topo.Host) []fault.Finding { return hostcheck.Upstream(h, c.hardware(h)) }
 
 func (c checker) width(h *topo.Host) []fault.Finding { return hostcheck.Width(h, c.hardware(h)) }

@@ -176,6 +176,44 @@ func Width(h *topo.Host, bdfs []string) []fault.Finding {
 	return out
 }
 
+// Upstream warns of a bridge above a function whose link carries less than the function's own: the most of each, so that an idle link
+// is not taken for a slow one.
+func Upstream(h *topo.Host, bdfs []string) []fault.Finding {
+	var ev []fault.Evidence
+	seen := map[string]bool{}
+	for _, bdf := range bdfs {
+		d := h.Function(bdf)
+		if d == nil {
+			continue
+		}
+		own := most(d)
+		for _, hop := range d.Path {
+			u := h.Function(hop)
+			if u == nil || hop == bdf || seen[hop] || own == nil {
+				continue
+			}
+			if n := most(u); n != nil && n.BytesPS < own.BytesPS {
+				seen[hop] = true
+				ev = append(ev, fault.Evidence{Source: "/sys/bus/pci/devices/" + hop + "/max_link_{speed,width}", Got: fmt.Sprintf("Gen%d x%d, %.1f GB/s", n.Generation, n.Width, n.BytesPS/1e9),
+					Want: fmt.Sprintf("Gen%d x%d, as %s below it", own.Generation, own.Width, bdf)})
+			}
+		}
+	}
+	if len(ev) == 0 {
+		return nil
+	}
+	return []fault.Finding{Finding(h, fault.PCIUpstream, fault.Warn, Few(ev), "%s narrower than a device below", Plural(len(ev), "bridge is", "bridges are"))}
+}
+
+// most is what a function's link can do at most; nil where it does not tell.
+func most(d *topo.PCIDevice) *topo.Hop {
+	m := topo.PCIDevice{BDF: d.BDF, Link: topo.PCILink{SpeedMax: d.Link.SpeedMax, WidthNow: d.Link.WidthMax}}
+	if m.Link.SpeedMax == nil || m.Link.WidthNow == nil || *m.Link.WidthNow < 1 {
+		return nil
+	}
+	return m.Hop()
+}
+
 // steering says which transports a variable steers.
 var steering = []struct {
 	prefix string

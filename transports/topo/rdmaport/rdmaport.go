@@ -188,6 +188,21 @@ func (o *Port) warn(h *topo.Host, d *topo.RDMADevice, p *topo.RDMAPort, g *topo.
 	if d.Software {
 		add(fault.RDMASoftware, Path(d.Name, "node_desc"), strings.TrimSpace(d.Desc+" ("+d.Driver+")"), "hardware")
 	}
+	if !d.Software {
+		const attr = "rate"
+		switch {
+		case p.BitsPS == nil:
+			got := p.RateText
+			if got == "" {
+				got = "not readable"
+			}
+			add(fault.RDMACounters, portPath(attr), got, "Gb/sec")
+		case *p.BitsPS == 10e9 && strings.Contains(p.RateText, "(4X"):
+			// What the kernel says of a speed code that it does not know: it takes it for the first, SDR, which no port of the last
+			// fifteen years runs at.
+			add(fault.RDMACounters, portPath(attr), p.RateText, "the port's real rate")
+		}
+	}
 	if p.LinkLayer == "InfiniBand" {
 		full := len(p.PKeys) == 0
 		for _, k := range p.PKeys {
