@@ -92,10 +92,10 @@ func (s *Server) Open(ctx context.Context, m *controlpb.OpenRequest) (*controlpb
 
 func (n *session) open(ctx context.Context, r harness.OpenRequest, room uint64) (uint64, error) {
 	n.mu.Lock()
-	full := len(n.lanes) >= maxLanes
+	full := len(n.lanes) >= n.server.options.lanes
 	n.mu.Unlock()
 	if full {
-		return 0, fault.New(fault.PeerCap, "open "+r.Driver, "", "%d lanes are open already", maxLanes)
+		return 0, fault.New(fault.PeerCap, "open "+r.Driver, "", "%d lanes are open already", n.server.options.lanes)
 	}
 	lane, err := n.side.Open(ctx, r)
 	if err != nil {
@@ -321,8 +321,10 @@ func (s *Server) CloseLane(ctx context.Context, m *controlpb.LaneRequest) (*cont
 }
 
 // Close implements the call of the protocol.
-func (s *Server) Close(ctx context.Context, _ *controlpb.CloseRequest) (*controlpb.CloseReply, error) {
-	if err := sessionOf(ctx).close(); err != nil {
+func (s *Server) Close(ctx context.Context, m *controlpb.CloseRequest) (*controlpb.CloseReply, error) {
+	n := sessionOf(ctx)
+	n.farewell(clean(m.GetReason(), maxFarewell), m.GetFailed())
+	if err := n.close(); err != nil {
 		return nil, err
 	}
 	return &controlpb.CloseReply{}, nil

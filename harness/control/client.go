@@ -51,10 +51,11 @@ const (
 
 // client is a Peer in another process.
 type client struct {
-	addr string
-	o    DialOptions
-	conn *grpc.ClientConn
-	rpc  controlpb.PeerClient
+	addr   string
+	o      DialOptions
+	theirs greeting
+	conn   *grpc.ClientConn
+	rpc    controlpb.PeerClient
 	// gone explains, where this process started the other, how that ended.
 	gone func() string
 	stop func() error // ends the other process after the session; nil where there is none
@@ -81,6 +82,13 @@ func dial(ctx context.Context, addr string, token Token, o DialOptions) (*client
 	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return nil, &fault.Error{Code: fault.PeerUnreachable, Op: "connect to the peer", Device: addr, Err: err}
 	}
+	o = o.withDefaults()
+	creds := o.credentials(addr, token)
+	return begin(ctx, addr, creds, o, func(ctx context.Context) (net.Conn, error) { return connect(ctx, addr, o, creds) })
+}
+
+// withDefaults fills what was left out.
+func (o DialOptions) withDefaults() DialOptions {
 	if o.Connect <= 0 {
 		o.Connect = defaultConnect
 	}
@@ -93,16 +101,24 @@ func dial(ctx context.Context, addr string, token Token, o DialOptions) (*client
 	if o.protocol == 0 {
 		o.protocol = Version
 	}
-	creds := &clientCredentials{
+	return o
+}
+
+func (o DialOptions) credentials(addr string, token Token) *clientCredentials {
+	return &clientCredentials{
 		addr: addr, token: token, self: greeting{version: o.protocol, tool: o.ToolVersion}, timeout: o.Connect,
 		proof: proof{loop: (o.Loop + time.Second - 1).Truncate(time.Second), name: self()},
 	}
-	var dialed atomic.Bool // a session is one connection: gRPC must not make another
+}
+
+// begin opens a session over the one connection that reach gives.
+func begin(ctx context.Context, addr string, creds *clientCredentials, o DialOptions, reach func(context.Context) (net.Conn, error)) (*client, error) {
+	var reached atomic.Bool // a session is one connection: gRPC must not make another
 	dialer := func(ctx context.Context, _ string) (net.Conn, error) {
-		if dialed.Swap(true) {
+		if reached.Swap(true) {
 			return nil, creds.fail(fault.New(fault.PeerVanished, "reach the peer", addr, "the session's connection is gone"))
 		}
-		return connect(ctx, addr, o, creds)
+		return reach(ctx)
 	}
 	conn, err := grpc.NewClient("passthrough:///hopbench-peer",
 		grpc.WithTransportCredentials(creds), grpc.WithContextDialer(dialer), grpc.WithNoProxy(),
@@ -128,7 +144,7 @@ func dial(ctx context.Context, addr string, token Token, o DialOptions) (*client
 			return nil, &fault.Error{Code: fault.PeerUnreachable, Op: "connect to the peer", Device: addr, Err: context.Cause(ctx)}
 		}
 	}
-	return &client{addr: addr, o: o, conn: conn, rpc: controlpb.NewPeerClient(conn)}, nil
+	return &client{addr: addr, o: o, theirs: creds.greeted(), conn: conn, rpc: controlpb.NewPeerClient(conn)}, nil
 }
 
 // connect makes the TCP connection.
@@ -158,7 +174,7 @@ func connect(ctx context.Context, addr string, o DialOptions, creds *clientCrede
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		e.Err = fmt.Errorf("no answer within %v", o.Connect)
 	}
-	return nil, creds.fail(e)
+	return nil, creds.fail(fault.Sharper(e))
 }
 
 // self names this process to the peer, for the message to whoever finds that busy.
@@ -296,7 +312,10 @@ func seconds(s float64) time.Duration {
 }
 
 // Close implements harness.Peer. The server has closed everything, and has room for another client, when it returns.
-func (c *client) Close() error {
+func (c *client) Close() error { return c.end(context.Background(), "", false) }
+
+// end closes the session and tells the server why.
+func (c *client) end(ctx context.Context, reason string, failed bool) error {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -306,9 +325,9 @@ func (c *client) Close() error {
 	c.mu.Unlock()
 	var errs []error
 	if broken == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), c.o.Phase+drain)
+		ctx, cancel := context.WithTimeout(ctx, c.o.Phase+drain)
 		err := c.call(ctx, "close the session", c.o.Phase+drain, func(ctx context.Context) error {
-			_, err := c.rpc.Close(ctx, &controlpb.CloseRequest{})
+			_, err := c.rpc.Close(ctx, &controlpb.CloseRequest{Reason: clean(reason, maxFarewell), Failed: failed})
 			return err
 		})
 		cancel()

@@ -433,12 +433,12 @@ func TestStartLocal(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = p.Host(t.Context())
-		contains(t, code(t, err, fault.PeerVanished), "signal: killed")
+		contains(t, code(t, err, fault.PeerVanished), "the second process is gone", "SIGKILL (signal 9)")
 	})
 	t.Run("dies at once", func(t *testing.T) {
 		t.Setenv(role, "dies")
 		_, err := StartLocal(t.Context(), exe, DialOptions{})
-		contains(t, code(t, err, fault.PeerUnreachable), "exit status 7", "the library is missing")
+		contains(t, code(t, err, fault.PeerUnreachable), "exit status 7: the library is missing")
 	})
 	t.Run("not a program", func(t *testing.T) {
 		_, err := StartLocal(t.Context(), "/nonexistent/hopbench", DialOptions{})

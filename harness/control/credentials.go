@@ -46,9 +46,18 @@ type clientCredentials struct {
 	self    greeting
 	proof   proof // without its tag
 	timeout time.Duration
+	meets   bool // the server has dialled this side, and introduces itself before its greeting
 
 	mu     sync.Mutex
 	failed error
+	theirs greeting // the server's
+	member Member   // of the introduction; proved only when the handshake has succeeded
+}
+
+func (c *clientCredentials) greeted() greeting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.theirs
 }
 
 func (c *clientCredentials) fail(err error) error {
@@ -104,6 +113,14 @@ func (c *clientCredentials) handshake(raw net.Conn) (net.Conn, error) {
 	if _, err := conn.Write(c.self.bytes()); err != nil {
 		return nil, c.stranger("the greeting", err)
 	}
+	var introduced []byte
+	if c.meets {
+		var m Member
+		if m, introduced, err = readIntroduction(conn); err != nil {
+			return nil, c.stranger("the introduction", err)
+		}
+		c.introduce(m)
+	}
 	theirs, err := readGreeting(conn)
 	if err != nil {
 		return nil, c.stranger("the greeting", err)
@@ -111,7 +128,10 @@ func (c *clientCredentials) handshake(raw net.Conn) (net.Conn, error) {
 	if theirs.version != c.self.version {
 		return nil, versions("greet the peer", c.addr, c.self, theirs)
 	}
-	b := binding{export: exported, client: c.self.bytes(), server: theirs.bytes()}
+	c.mu.Lock()
+	c.theirs = theirs
+	c.mu.Unlock()
+	b := binding{export: exported, client: c.self.bytes(), server: append(introduced, theirs.bytes()...)}
 	said := c.proof.said()
 	if _, err := conn.Write(append(b.tag(c.token, clientRole, said), said...)); err != nil {
 		return nil, c.stranger("the proof of the token", err)
@@ -210,7 +230,14 @@ func (c *serverCredentials) handshake(raw net.Conn) (net.Conn, *session, error) 
 		return nil, nil, err
 	}
 	mine := c.server.greeting()
-	if _, err := conn.Write(mine.bytes()); err != nil {
+	var hello []byte
+	if m := c.server.options.member; m != nil {
+		if hello, err = m.introduction(); err != nil {
+			return nil, nil, err
+		}
+	}
+	hello = append(hello, mine.bytes()...)
+	if _, err := conn.Write(hello); err != nil {
 		return nil, nil, err
 	}
 	theirs, err := readGreeting(conn)
@@ -221,7 +248,7 @@ func (c *serverCredentials) handshake(raw net.Conn) (net.Conn, *session, error) 
 		conn.Close() // with TLS's own farewell: the client has the greeting and names both versions
 		return nil, nil, versions("", "", mine, theirs)
 	}
-	b := binding{export: exported, client: theirs.bytes(), server: mine.bytes()}
+	b := binding{export: exported, client: theirs.bytes(), server: hello}
 	p, said, err := readProof(conn)
 	if err != nil {
 		return nil, nil, err

@@ -10,10 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"hopbench/harness"
 	"hopbench/transports/fault"
@@ -76,7 +79,7 @@ type child struct {
 
 func startChild(executable string, args []string) (*child, error) {
 	fail := func(err error) (*child, error) {
-		return nil, &fault.Error{Code: fault.PeerUnreachable, Op: "start the second process", Device: executable, Err: err}
+		return nil, fault.Sharper(&fault.Error{Code: fault.PeerUnreachable, Op: "start the second process", Device: executable, Err: err})
 	}
 	tokenRead, tokenWrite, err := os.Pipe()
 	if err != nil {
@@ -140,12 +143,18 @@ func (c *child) greet(ctx context.Context, t Token) (string, error) {
 	}
 }
 
-// how says how the child ended.
+// how says how the child ended: by which signal or with which status, and its last words.
 func (c *child) how() string {
 	how := "it ended without an error"
 	var exit *exec.ExitError
 	if errors.As(c.err, &exit) {
-		how = "it ended: " + exit.ProcessState.String()
+		how = "it ended with exit status " + strconv.Itoa(exit.ExitCode())
+		if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+			how = fmt.Sprintf("it was ended by %s (signal %d)", unix.SignalName(w.Signal()), w.Signal())
+			if w.CoreDump() {
+				how += ", with a core dump"
+			}
+		}
 	} else if c.err != nil {
 		how = "it ended: " + c.err.Error()
 	}
@@ -159,10 +168,10 @@ func (c *child) how() string {
 func (c *child) gone() string {
 	select {
 	case <-c.exited:
-	case <-time.After(2 * time.Second):
+	case <-time.After(exitLimit): // the kernel closes its sockets before it has given back its memory
 		return ""
 	}
-	return "the second process is gone: " + strings.TrimPrefix(c.how(), "it ")
+	return "the second process is gone: " + c.how()
 }
 
 // end ends the child after its session: it goes by itself, or is killed.

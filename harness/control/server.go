@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
 	"hopbench/harness"
@@ -42,11 +43,17 @@ type Options struct {
 	Announce string
 	Settings map[string]map[string]string // of this side's drivers, by driver and name: they win over what the client asks for
 	Once     bool                         // end after the first session
+	// Facts reads what the doctor of a client may know of this host: at most [MaxFacts] bytes, and nothing that an authenticated
+	// client shall not read. Nil: this server tells none.
+	Facts func(context.Context) ([]byte, error)
 	// Log takes one line on what happened: a session's begin and end, a client that was refused.
 	Log func(line string)
 
 	slack    time.Duration // for tests: 0 means the constant
 	protocol uint16        // for tests: 0 means Version
+	lanes    int           // that a session may have open; 0 means maxLanes
+	welcome  func()        // called when a session's first call comes that does not end it; nil for none
+	member   *Member       // this server dialled its client and introduces itself so; nil: it was dialled
 }
 
 // Server is the serving side: one session at a time, each over a side of its own.
@@ -79,6 +86,9 @@ func NewServer(side func() harness.Peer, token Token, o Options) (*Server, error
 	if o.protocol == 0 {
 		o.protocol = Version
 	}
+	if o.lanes == 0 {
+		o.lanes = maxLanes
+	}
 	s := &Server{side: side, token: token, options: o, ended: make(chan struct{})}
 	s.creds = &serverCredentials{server: s, config: serverTLS(certificate)}
 	return s, nil
@@ -93,8 +103,13 @@ func Listen(ctx context.Context, addr string) (net.Listener, error) {
 
 // Serve serves on a listener, which it closes, until ctx ends or, with Options.Once, the first session has ended. Neither is an error.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return s.serve(ctx, newGate(l), s.creds)
+}
+
+// serve serves on a listener whose connections greet by creds.
+func (s *Server) serve(ctx context.Context, l net.Listener, creds credentials.TransportCredentials) error {
 	g := grpc.NewServer(
-		grpc.Creds(s.creds), grpc.ConnectionTimeout(handshakeLimit), grpc.MaxRecvMsgSize(maxRequest), grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.Creds(creds), grpc.ConnectionTimeout(handshakeLimit), grpc.MaxRecvMsgSize(maxRequest), grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.MaxConcurrentStreams(16), grpc.MaxHeaderListSize(16<<10),
 		// Fixed windows turn bandwidth estimation off, which would send pings.
 		grpc.StaticStreamWindowSize(1<<20), grpc.StaticConnWindowSize(4<<20),
@@ -115,7 +130,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		s.stop("the server ended")
 		g.Stop()
 	}()
-	err := g.Serve(newGate(l))
+	err := g.Serve(l)
 	select {
 	case <-ctx.Done():
 		err = nil

@@ -40,6 +40,34 @@ type session struct {
 	done    chan struct{} // closed when everything is closed
 	closing error
 	timer   *time.Timer
+	greeted bool     // a call came that did not end it
+	parting *parting // what the client said when it ended the session; nil where it did not
+}
+
+// parting is a client's last word.
+type parting struct {
+	reason string
+	failed bool
+}
+
+// farewell keeps a client's last word.
+func (n *session) farewell(reason string, failed bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.parting == nil {
+		n.parting = &parting{reason, failed}
+	}
+}
+
+// welcome tells the server, once, that the client has use for it.
+func (n *session) welcome() {
+	n.mu.Lock()
+	first := !n.greeted
+	n.greeted = true
+	n.mu.Unlock()
+	if first && n.server.options.welcome != nil {
+		n.server.options.welcome()
+	}
 }
 
 // sessionConn ends its session when gRPC closes it, which gRPC does when the other end closes or breaks it.
@@ -210,6 +238,9 @@ func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnarySer
 		return nil, toStatus(op, err)
 	}
 	defer n.leave()
+	if op != "close" {
+		n.welcome()
+	}
 	limit := longestCall
 	if d, ok := ctx.Deadline(); ok {
 		// This side's own failure shall reach the client before the client gives up and only knows that nothing came.

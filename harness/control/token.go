@@ -4,12 +4,15 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"hopbench/transports/fault"
 )
@@ -26,14 +29,15 @@ const (
 
 // Token is the secret that both sides of a measurement hold. Its zero value is no token and proves nothing.
 type Token struct {
-	key []byte
+	key     []byte
+	caution string
 }
 
 // NewToken makes a token of 256 random bits.
 func NewToken() Token {
 	key := make([]byte, tokenBytes)
 	rand.Read(key) // never fails: crypto/rand ends the program if the system has no randomness
-	return Token{key}
+	return Token{key: key}
 }
 
 // ParseToken reads a token: at least 128 bits as hexadecimal or base64 text.
@@ -60,7 +64,7 @@ func ParseToken(text string) (Token, error) {
 	if distinct < minDistinct {
 		return Token{}, fmt.Errorf("a token of only %d different bytes is not random; make one with `openssl rand -hex 32`", distinct)
 	}
-	return Token{key}, nil
+	return Token{key: key}, nil
 }
 
 // Text is the token as ParseToken reads it. It is a secret: show it only to whoever started the server.
@@ -74,6 +78,31 @@ func (t Token) GoString() string { return "(token)" }
 
 func (t Token) valid() bool { return len(t.key) >= minTokenBytes }
 
+// Caution is what to tell whoever gave the token about where it was read; empty where there is nothing to tell.
+func (t Token) Caution() string { return t.caution }
+
+// guarded holds the file of a token to the rule of ssh for private keys: this user's own file that others may open is refused, with the
+// command that mends it. Where this user cannot mend it, that is a caution only: a file of somebody else that everybody may read, and
+// a file on a read-only mount, which is how a pod sees its Secret (mode 0644, owned by root, whoever the pod runs as).
+func guarded(f *os.File, path string) (caution string, err error) {
+	var st unix.Stat_t
+	var fs unix.Statfs_t
+	fd := int(f.Fd())
+	if err := errors.Join(unix.Fstat(fd, &st), unix.Fstatfs(fd, &fs)); err != nil {
+		return "", &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	mode, own := st.Mode&0o7777, int(st.Uid) == os.Geteuid()
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG: // a pipe, as a shell's <(command) is one, or a terminal
+		return "", nil
+	case own && mode&0o077 != 0 && fs.Flags&unix.ST_RDONLY == 0:
+		return "", fmt.Errorf("%s: others on this host may open it (mode %04o), and a token is a secret: chmod 600 %s", path, mode, path)
+	case mode&0o004 != 0:
+		return fmt.Sprintf("%s: everybody on this host may read the token (mode %04o); a Secret's volume takes defaultMode: 0400", path, mode), nil
+	}
+	return "", nil
+}
+
 // readToken reads a token from the first line of a file.
 func readToken(path string) (Token, error) {
 	f, err := os.Open(path)
@@ -81,6 +110,10 @@ func readToken(path string) (Token, error) {
 		return Token{}, err
 	}
 	defer f.Close()
+	caution, err := guarded(f, path)
+	if err != nil {
+		return Token{}, err
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxTokenText))
 	if err != nil {
 		return Token{}, err
@@ -90,6 +123,7 @@ func readToken(path string) (Token, error) {
 	if err != nil {
 		return Token{}, fmt.Errorf("%s: %w", path, err)
 	}
+	t.caution = caution
 	return t, nil
 }
 

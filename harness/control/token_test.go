@@ -3,11 +3,14 @@ package control
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"hopbench/transports/fault"
 )
@@ -105,6 +108,71 @@ func TestTokenFor(t *testing.T) {
 	if _, _, err := StoreToken(here, stored); err == nil || !strings.Contains(err.Error(), "open to others") {
 		t.Errorf("a folder that others may enter: %v", err)
 	}
+}
+
+// The rule of ssh: this user's own file that others may open is refused; what this user cannot mend is a caution.
+func TestTokenFileThatOthersMayRead(t *testing.T) {
+	token := NewToken()
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token.Text()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func(mode os.FileMode) (Token, error) {
+		t.Helper()
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		return GivenToken(file, nil)
+	}
+	for _, mode := range []os.FileMode{0o600, 0o400} {
+		if got, err := read(mode); err != nil || got.Text() != token.Text() || got.Caution() != "" {
+			t.Errorf("%04o: %v, %q", mode, err, got.Caution())
+		}
+	}
+	for _, mode := range []os.FileMode{0o644, 0o640, 0o604, 0o660, 0o444} {
+		if _, err := read(mode); err == nil || !strings.Contains(err.Error(), "chmod 600 "+file) || !strings.Contains(err.Error(), fmt.Sprintf("mode %04o", mode)) {
+			t.Errorf("%04o: %v", mode, err)
+		} else if strings.Contains(err.Error(), token.Text()) {
+			t.Errorf("%04o: the message shows the token", mode)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("the rest needs root: a file of somebody else, and a read-only mount as a pod sees its Secret")
+	}
+	t.Run("of somebody else", func(t *testing.T) {
+		if err := os.Chown(file, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.Chown(file, 0, 0) })
+		if got, err := read(0o644); err != nil || !strings.Contains(got.Caution(), "mode 0644") {
+			t.Errorf("0644: %v, %q", err, got.Caution())
+		}
+		if got, err := read(0o440); err != nil || got.Caution() != "" { // as fsGroup makes it
+			t.Errorf("0440: %v, %q", err, got.Caution())
+		}
+	})
+	t.Run("a Secret's mount", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := unix.Mount("hopbench-test", dir, "tmpfs", 0, "size=64k"); err != nil {
+			t.Skipf("needs a mount: %v", err)
+		}
+		t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+		// kubelet's layout: a file behind two links.
+		if err := errors.Join(os.Mkdir(filepath.Join(dir, "..2026"), 0o755), os.WriteFile(filepath.Join(dir, "..2026", "token"), []byte(token.Text()), 0o644),
+			os.Symlink("..2026", filepath.Join(dir, "..data")), os.Symlink(filepath.Join("..data", "token"), filepath.Join(dir, "token"))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := GivenToken(filepath.Join(dir, "token"), nil); err == nil {
+			t.Error("taken while it can be mended")
+		}
+		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+			t.Fatal(err)
+		}
+		got, err := GivenToken(filepath.Join(dir, "token"), nil)
+		if err != nil || got.Text() != token.Text() || !strings.Contains(got.Caution(), "defaultMode: 0400") {
+			t.Errorf("%v, %q", err, got.Caution())
+		}
+	})
 }
 
 func TestIsLoopback(t *testing.T) {

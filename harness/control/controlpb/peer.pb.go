@@ -104,6 +104,86 @@ func (x *HostReply) GetHost() *Host {
 	return nil
 }
 
+type FactsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FactsRequest) Reset() {
+	*x = FactsRequest{}
+	mi := &file_peer_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FactsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FactsRequest) ProtoMessage() {}
+
+func (x *FactsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FactsRequest.ProtoReflect.Descriptor instead.
+func (*FactsRequest) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{2}
+}
+
+type FactsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Facts         []byte                 `protobuf:"bytes,1,opt,name=facts,proto3" json:"facts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FactsReply) Reset() {
+	*x = FactsReply{}
+	mi := &file_peer_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FactsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FactsReply) ProtoMessage() {}
+
+func (x *FactsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_peer_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FactsReply.ProtoReflect.Descriptor instead.
+func (*FactsReply) Descriptor() ([]byte, []int) {
+	return file_peer_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FactsReply) GetFacts() []byte {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
 type AliveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -112,7 +192,7 @@ type AliveRequest struct {
 
 func (x *AliveRequest) Reset() {
 	*x = AliveRequest{}
-	mi := &file_peer_proto_msgTypes[2]
+	mi := &file_peer_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -124,7 +204,7 @@ func (x *AliveRequest) String() string {
 func (*AliveRequest) ProtoMessage() {}
 
 func (x *AliveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[2]
+	mi := &file_peer_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -137,7 +217,7 @@ func (x *AliveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AliveRequest.ProtoReflect.Descriptor instead.
 func (*AliveRequest) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{2}
+	return file_peer_proto_rawDescGZIP(), []int{4}
 }
 
 type AliveReply struct {
@@ -148,7 +228,7 @@ type AliveReply struct {
 
 func (x *AliveReply) Reset() {
 	*x = AliveReply{}
-	mi := &file_peer_proto_msgTypes[3]
+	mi := &file_peer_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -160,7 +240,7 @@ func (x *AliveReply) String() string {
 func (*AliveReply) ProtoMessage() {}
 
 func (x *AliveReply) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[3]
+	mi := &file_peer_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -173,18 +253,21 @@ func (x *AliveReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AliveReply.ProtoReflect.Descriptor instead.
 func (*AliveReply) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{3}
+	return file_peer_proto_rawDescGZIP(), []int{5}
 }
 
+// CloseRequest ends a session. The first rank of a mesh says why it does so, and whether that is a failure.
 type CloseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Failed        bool                   `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CloseRequest) Reset() {
 	*x = CloseRequest{}
-	mi := &file_peer_proto_msgTypes[4]
+	mi := &file_peer_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -196,7 +279,7 @@ func (x *CloseRequest) String() string {
 func (*CloseRequest) ProtoMessage() {}
 
 func (x *CloseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[4]
+	mi := &file_peer_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -209,7 +292,21 @@ func (x *CloseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseRequest.ProtoReflect.Descriptor instead.
 func (*CloseRequest) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{4}
+	return file_peer_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CloseRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CloseRequest) GetFailed() bool {
+	if x != nil {
+		return x.Failed
+	}
+	return false
 }
 
 type CloseReply struct {
@@ -220,7 +317,7 @@ type CloseReply struct {
 
 func (x *CloseReply) Reset() {
 	*x = CloseReply{}
-	mi := &file_peer_proto_msgTypes[5]
+	mi := &file_peer_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -232,7 +329,7 @@ func (x *CloseReply) String() string {
 func (*CloseReply) ProtoMessage() {}
 
 func (x *CloseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[5]
+	mi := &file_peer_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -245,7 +342,7 @@ func (x *CloseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseReply.ProtoReflect.Descriptor instead.
 func (*CloseReply) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{5}
+	return file_peer_proto_rawDescGZIP(), []int{7}
 }
 
 type VerifyReply struct {
@@ -256,7 +353,7 @@ type VerifyReply struct {
 
 func (x *VerifyReply) Reset() {
 	*x = VerifyReply{}
-	mi := &file_peer_proto_msgTypes[6]
+	mi := &file_peer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -268,7 +365,7 @@ func (x *VerifyReply) String() string {
 func (*VerifyReply) ProtoMessage() {}
 
 func (x *VerifyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[6]
+	mi := &file_peer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -281,7 +378,7 @@ func (x *VerifyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyReply.ProtoReflect.Descriptor instead.
 func (*VerifyReply) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{6}
+	return file_peer_proto_rawDescGZIP(), []int{8}
 }
 
 type BarrierReply struct {
@@ -292,7 +389,7 @@ type BarrierReply struct {
 
 func (x *BarrierReply) Reset() {
 	*x = BarrierReply{}
-	mi := &file_peer_proto_msgTypes[7]
+	mi := &file_peer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +401,7 @@ func (x *BarrierReply) String() string {
 func (*BarrierReply) ProtoMessage() {}
 
 func (x *BarrierReply) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[7]
+	mi := &file_peer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +414,7 @@ func (x *BarrierReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BarrierReply.ProtoReflect.Descriptor instead.
 func (*BarrierReply) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{7}
+	return file_peer_proto_rawDescGZIP(), []int{9}
 }
 
 type ArmReply struct {
@@ -328,7 +425,7 @@ type ArmReply struct {
 
 func (x *ArmReply) Reset() {
 	*x = ArmReply{}
-	mi := &file_peer_proto_msgTypes[8]
+	mi := &file_peer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -340,7 +437,7 @@ func (x *ArmReply) String() string {
 func (*ArmReply) ProtoMessage() {}
 
 func (x *ArmReply) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[8]
+	mi := &file_peer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -353,7 +450,7 @@ func (x *ArmReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArmReply.ProtoReflect.Descriptor instead.
 func (*ArmReply) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{8}
+	return file_peer_proto_rawDescGZIP(), []int{10}
 }
 
 type WarmReply struct {
@@ -364,7 +461,7 @@ type WarmReply struct {
 
 func (x *WarmReply) Reset() {
 	*x = WarmReply{}
-	mi := &file_peer_proto_msgTypes[9]
+	mi := &file_peer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -376,7 +473,7 @@ func (x *WarmReply) String() string {
 func (*WarmReply) ProtoMessage() {}
 
 func (x *WarmReply) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[9]
+	mi := &file_peer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -389,7 +486,7 @@ func (x *WarmReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmReply.ProtoReflect.Descriptor instead.
 func (*WarmReply) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{9}
+	return file_peer_proto_rawDescGZIP(), []int{11}
 }
 
 type LaneRequest struct {
@@ -401,7 +498,7 @@ type LaneRequest struct {
 
 func (x *LaneRequest) Reset() {
 	*x = LaneRequest{}
-	mi := &file_peer_proto_msgTypes[10]
+	mi := &file_peer_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -413,7 +510,7 @@ func (x *LaneRequest) String() string {
 func (*LaneRequest) ProtoMessage() {}
 
 func (x *LaneRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[10]
+	mi := &file_peer_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -426,7 +523,7 @@ func (x *LaneRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneRequest.ProtoReflect.Descriptor instead.
 func (*LaneRequest) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{10}
+	return file_peer_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LaneRequest) GetLane() uint64 {
@@ -446,7 +543,7 @@ type EndpointRequest struct {
 
 func (x *EndpointRequest) Reset() {
 	*x = EndpointRequest{}
-	mi := &file_peer_proto_msgTypes[11]
+	mi := &file_peer_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +555,7 @@ func (x *EndpointRequest) String() string {
 func (*EndpointRequest) ProtoMessage() {}
 
 func (x *EndpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[11]
+	mi := &file_peer_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +568,7 @@ func (x *EndpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointRequest.ProtoReflect.Descriptor instead.
 func (*EndpointRequest) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{11}
+	return file_peer_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EndpointRequest) GetLane() uint64 {
@@ -499,7 +596,7 @@ type ArmRequest struct {
 
 func (x *ArmRequest) Reset() {
 	*x = ArmRequest{}
-	mi := &file_peer_proto_msgTypes[12]
+	mi := &file_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -511,7 +608,7 @@ func (x *ArmRequest) String() string {
 func (*ArmRequest) ProtoMessage() {}
 
 func (x *ArmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[12]
+	mi := &file_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -524,7 +621,7 @@ func (x *ArmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArmRequest.ProtoReflect.Descriptor instead.
 func (*ArmRequest) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{12}
+	return file_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ArmRequest) GetLane() uint64 {
@@ -559,7 +656,7 @@ type LoopRequest struct {
 
 func (x *LoopRequest) Reset() {
 	*x = LoopRequest{}
-	mi := &file_peer_proto_msgTypes[13]
+	mi := &file_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -571,7 +668,7 @@ func (x *LoopRequest) String() string {
 func (*LoopRequest) ProtoMessage() {}
 
 func (x *LoopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[13]
+	mi := &file_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -584,7 +681,7 @@ func (x *LoopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoopRequest.ProtoReflect.Descriptor instead.
 func (*LoopRequest) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{13}
+	return file_peer_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LoopRequest) GetLane() uint64 {
@@ -630,7 +727,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_peer_proto_msgTypes[14]
+	mi := &file_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -642,7 +739,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[14]
+	mi := &file_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -655,7 +752,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{14}
+	return file_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OpenRequest) GetDriver() string {
@@ -766,7 +863,7 @@ type OpenReply struct {
 
 func (x *OpenReply) Reset() {
 	*x = OpenReply{}
-	mi := &file_peer_proto_msgTypes[15]
+	mi := &file_peer_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +875,7 @@ func (x *OpenReply) String() string {
 func (*OpenReply) ProtoMessage() {}
 
 func (x *OpenReply) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[15]
+	mi := &file_peer_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +888,7 @@ func (x *OpenReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenReply.ProtoReflect.Descriptor instead.
 func (*OpenReply) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{15}
+	return file_peer_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OpenReply) GetLane() uint64 {
@@ -820,7 +917,7 @@ type ConnectRequest struct {
 
 func (x *ConnectRequest) Reset() {
 	*x = ConnectRequest{}
-	mi := &file_peer_proto_msgTypes[16]
+	mi := &file_peer_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -832,7 +929,7 @@ func (x *ConnectRequest) String() string {
 func (*ConnectRequest) ProtoMessage() {}
 
 func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[16]
+	mi := &file_peer_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -845,7 +942,7 @@ func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectRequest.ProtoReflect.Descriptor instead.
 func (*ConnectRequest) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{16}
+	return file_peer_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ConnectRequest) GetLane() uint64 {
@@ -886,7 +983,7 @@ type ConnectReply struct {
 
 func (x *ConnectReply) Reset() {
 	*x = ConnectReply{}
-	mi := &file_peer_proto_msgTypes[17]
+	mi := &file_peer_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +995,7 @@ func (x *ConnectReply) String() string {
 func (*ConnectReply) ProtoMessage() {}
 
 func (x *ConnectReply) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[17]
+	mi := &file_peer_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +1008,7 @@ func (x *ConnectReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConnectReply.ProtoReflect.Descriptor instead.
 func (*ConnectReply) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{17}
+	return file_peer_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ConnectReply) GetPaths() []*Path {
@@ -938,7 +1035,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_peer_proto_msgTypes[18]
+	mi := &file_peer_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1047,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[18]
+	mi := &file_peer_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1060,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{18}
+	return file_peer_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PrepareRequest) GetLane() uint64 {
@@ -991,7 +1088,7 @@ type PrepareReply struct {
 
 func (x *PrepareReply) Reset() {
 	*x = PrepareReply{}
-	mi := &file_peer_proto_msgTypes[19]
+	mi := &file_peer_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1100,7 @@ func (x *PrepareReply) String() string {
 func (*PrepareReply) ProtoMessage() {}
 
 func (x *PrepareReply) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[19]
+	mi := &file_peer_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1113,7 @@ func (x *PrepareReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareReply.ProtoReflect.Descriptor instead.
 func (*PrepareReply) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{19}
+	return file_peer_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PrepareReply) GetDescriptorSeconds() float64 {
@@ -1053,7 +1150,7 @@ type MemorySpec struct {
 
 func (x *MemorySpec) Reset() {
 	*x = MemorySpec{}
-	mi := &file_peer_proto_msgTypes[20]
+	mi := &file_peer_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +1162,7 @@ func (x *MemorySpec) String() string {
 func (*MemorySpec) ProtoMessage() {}
 
 func (x *MemorySpec) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[20]
+	mi := &file_peer_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +1175,7 @@ func (x *MemorySpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemorySpec.ProtoReflect.Descriptor instead.
 func (*MemorySpec) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{20}
+	return file_peer_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *MemorySpec) GetKind() string {
@@ -1133,7 +1230,7 @@ type MemoryFacts struct {
 
 func (x *MemoryFacts) Reset() {
 	*x = MemoryFacts{}
-	mi := &file_peer_proto_msgTypes[21]
+	mi := &file_peer_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +1242,7 @@ func (x *MemoryFacts) String() string {
 func (*MemoryFacts) ProtoMessage() {}
 
 func (x *MemoryFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[21]
+	mi := &file_peer_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,7 +1255,7 @@ func (x *MemoryFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryFacts.ProtoReflect.Descriptor instead.
 func (*MemoryFacts) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{21}
+	return file_peer_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MemoryFacts) GetKind() string {
@@ -1243,7 +1340,7 @@ type Caps struct {
 
 func (x *Caps) Reset() {
 	*x = Caps{}
-	mi := &file_peer_proto_msgTypes[22]
+	mi := &file_peer_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1352,7 @@ func (x *Caps) String() string {
 func (*Caps) ProtoMessage() {}
 
 func (x *Caps) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[22]
+	mi := &file_peer_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1365,7 @@ func (x *Caps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caps.ProtoReflect.Descriptor instead.
 func (*Caps) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{22}
+	return file_peer_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Caps) GetStream() []string {
@@ -1364,7 +1461,7 @@ type Opened struct {
 
 func (x *Opened) Reset() {
 	*x = Opened{}
-	mi := &file_peer_proto_msgTypes[23]
+	mi := &file_peer_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1376,7 +1473,7 @@ func (x *Opened) String() string {
 func (*Opened) ProtoMessage() {}
 
 func (x *Opened) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[23]
+	mi := &file_peer_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1389,7 +1486,7 @@ func (x *Opened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opened.ProtoReflect.Descriptor instead.
 func (*Opened) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{23}
+	return file_peer_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Opened) GetCaps() *Caps {
@@ -1470,7 +1567,7 @@ type Work struct {
 
 func (x *Work) Reset() {
 	*x = Work{}
-	mi := &file_peer_proto_msgTypes[24]
+	mi := &file_peer_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1579,7 @@ func (x *Work) String() string {
 func (*Work) ProtoMessage() {}
 
 func (x *Work) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[24]
+	mi := &file_peer_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1592,7 @@ func (x *Work) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Work.ProtoReflect.Descriptor instead.
 func (*Work) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{24}
+	return file_peer_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Work) GetEndpoint() int64 {
@@ -1610,7 +1707,7 @@ type Shape struct {
 
 func (x *Shape) Reset() {
 	*x = Shape{}
-	mi := &file_peer_proto_msgTypes[25]
+	mi := &file_peer_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1719,7 @@ func (x *Shape) String() string {
 func (*Shape) ProtoMessage() {}
 
 func (x *Shape) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[25]
+	mi := &file_peer_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1732,7 @@ func (x *Shape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shape.ProtoReflect.Descriptor instead.
 func (*Shape) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{25}
+	return file_peer_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Shape) GetGroups() []*Group {
@@ -1690,7 +1787,7 @@ type Group struct {
 
 func (x *Group) Reset() {
 	*x = Group{}
-	mi := &file_peer_proto_msgTypes[26]
+	mi := &file_peer_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1702,7 +1799,7 @@ func (x *Group) String() string {
 func (*Group) ProtoMessage() {}
 
 func (x *Group) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[26]
+	mi := &file_peer_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1715,7 +1812,7 @@ func (x *Group) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Group.ProtoReflect.Descriptor instead.
 func (*Group) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{26}
+	return file_peer_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Group) GetBytes() uint64 {
@@ -1744,7 +1841,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_peer_proto_msgTypes[27]
+	mi := &file_peer_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1853,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[27]
+	mi := &file_peer_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1866,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{27}
+	return file_peer_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Span) GetOperations() uint64 {
@@ -1819,7 +1916,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_peer_proto_msgTypes[28]
+	mi := &file_peer_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +1928,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[28]
+	mi := &file_peer_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +1941,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{28}
+	return file_peer_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Outcome) GetOperations() uint64 {
@@ -1939,7 +2036,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_peer_proto_msgTypes[29]
+	mi := &file_peer_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2048,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[29]
+	mi := &file_peer_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2061,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{29}
+	return file_peer_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Usage) GetUserSeconds() float64 {
@@ -2033,7 +2130,7 @@ type Counter struct {
 
 func (x *Counter) Reset() {
 	*x = Counter{}
-	mi := &file_peer_proto_msgTypes[30]
+	mi := &file_peer_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2142,7 @@ func (x *Counter) String() string {
 func (*Counter) ProtoMessage() {}
 
 func (x *Counter) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[30]
+	mi := &file_peer_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2155,7 @@ func (x *Counter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counter.ProtoReflect.Descriptor instead.
 func (*Counter) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{30}
+	return file_peer_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Counter) GetName() string {
@@ -2155,7 +2252,7 @@ type Path struct {
 
 func (x *Path) Reset() {
 	*x = Path{}
-	mi := &file_peer_proto_msgTypes[31]
+	mi := &file_peer_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +2264,7 @@ func (x *Path) String() string {
 func (*Path) ProtoMessage() {}
 
 func (x *Path) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[31]
+	mi := &file_peer_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +2277,7 @@ func (x *Path) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Path.ProtoReflect.Descriptor instead.
 func (*Path) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{31}
+	return file_peer_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Path) GetName() string {
@@ -2354,7 +2451,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_peer_proto_msgTypes[32]
+	mi := &file_peer_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2463,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[32]
+	mi := &file_peer_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2476,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{32}
+	return file_peer_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Limit) GetBytesPerSecond() float64 {
@@ -2425,7 +2522,7 @@ type Host struct {
 
 func (x *Host) Reset() {
 	*x = Host{}
-	mi := &file_peer_proto_msgTypes[33]
+	mi := &file_peer_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2437,7 +2534,7 @@ func (x *Host) String() string {
 func (*Host) ProtoMessage() {}
 
 func (x *Host) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[33]
+	mi := &file_peer_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2450,7 +2547,7 @@ func (x *Host) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Host.ProtoReflect.Descriptor instead.
 func (*Host) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{33}
+	return file_peer_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Host) GetHostname() string {
@@ -2617,7 +2714,7 @@ type GPU struct {
 
 func (x *GPU) Reset() {
 	*x = GPU{}
-	mi := &file_peer_proto_msgTypes[34]
+	mi := &file_peer_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +2726,7 @@ func (x *GPU) String() string {
 func (*GPU) ProtoMessage() {}
 
 func (x *GPU) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[34]
+	mi := &file_peer_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +2739,7 @@ func (x *GPU) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GPU.ProtoReflect.Descriptor instead.
 func (*GPU) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{34}
+	return file_peer_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GPU) GetIndex() int64 {
@@ -2726,7 +2823,7 @@ type NIC struct {
 
 func (x *NIC) Reset() {
 	*x = NIC{}
-	mi := &file_peer_proto_msgTypes[35]
+	mi := &file_peer_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2835,7 @@ func (x *NIC) String() string {
 func (*NIC) ProtoMessage() {}
 
 func (x *NIC) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[35]
+	mi := &file_peer_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2848,7 @@ func (x *NIC) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NIC.ProtoReflect.Descriptor instead.
 func (*NIC) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{35}
+	return file_peer_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *NIC) GetDevice() string {
@@ -2840,7 +2937,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_peer_proto_msgTypes[36]
+	mi := &file_peer_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +2949,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_peer_proto_msgTypes[36]
+	mi := &file_peer_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +2962,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_peer_proto_rawDescGZIP(), []int{36}
+	return file_peer_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Fault) GetCode() string {
@@ -2926,10 +3023,16 @@ const file_peer_proto_rawDesc = "" +
 	"\vHostRequest\"7\n" +
 	"\tHostReply\x12*\n" +
 	"\x04host\x18\x01 \x01(\v2\x16.hopbench.control.HostR\x04host\"\x0e\n" +
+	"\fFactsRequest\"\"\n" +
+	"\n" +
+	"FactsReply\x12\x14\n" +
+	"\x05facts\x18\x01 \x01(\fR\x05facts\"\x0e\n" +
 	"\fAliveRequest\"\f\n" +
 	"\n" +
-	"AliveReply\"\x0e\n" +
-	"\fCloseRequest\"\f\n" +
+	"AliveReply\">\n" +
+	"\fCloseRequest\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06failed\x18\x02 \x01(\bR\x06failed\"\f\n" +
 	"\n" +
 	"CloseReply\"\r\n" +
 	"\vVerifyReply\"\x0e\n" +
@@ -3228,9 +3331,10 @@ const file_peer_proto_rawDesc = "" +
 	"\x06native\x18\x04 \x01(\tR\x06native\x12\x14\n" +
 	"\x05cause\x18\x05 \x01(\tR\x05cause\x12\x12\n" +
 	"\x04hint\x18\x06 \x01(\tR\x04hint\x12\x16\n" +
-	"\x06detail\x18\a \x01(\tR\x06detail2\xa8\a\n" +
+	"\x06detail\x18\a \x01(\tR\x06detail2\xef\a\n" +
 	"\x04Peer\x12B\n" +
 	"\x04Host\x12\x1d.hopbench.control.HostRequest\x1a\x1b.hopbench.control.HostReply\x12E\n" +
+	"\x05Facts\x12\x1e.hopbench.control.FactsRequest\x1a\x1c.hopbench.control.FactsReply\x12E\n" +
 	"\x05Alive\x12\x1e.hopbench.control.AliveRequest\x1a\x1c.hopbench.control.AliveReply\x12B\n" +
 	"\x04Open\x12\x1d.hopbench.control.OpenRequest\x1a\x1b.hopbench.control.OpenReply\x12K\n" +
 	"\aConnect\x12 .hopbench.control.ConnectRequest\x1a\x1e.hopbench.control.ConnectReply\x12K\n" +
@@ -3256,94 +3360,98 @@ func file_peer_proto_rawDescGZIP() []byte {
 	return file_peer_proto_rawDescData
 }
 
-var file_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_peer_proto_goTypes = []any{
 	(*HostRequest)(nil),     // 0: hopbench.control.HostRequest
 	(*HostReply)(nil),       // 1: hopbench.control.HostReply
-	(*AliveRequest)(nil),    // 2: hopbench.control.AliveRequest
-	(*AliveReply)(nil),      // 3: hopbench.control.AliveReply
-	(*CloseRequest)(nil),    // 4: hopbench.control.CloseRequest
-	(*CloseReply)(nil),      // 5: hopbench.control.CloseReply
-	(*VerifyReply)(nil),     // 6: hopbench.control.VerifyReply
-	(*BarrierReply)(nil),    // 7: hopbench.control.BarrierReply
-	(*ArmReply)(nil),        // 8: hopbench.control.ArmReply
-	(*WarmReply)(nil),       // 9: hopbench.control.WarmReply
-	(*LaneRequest)(nil),     // 10: hopbench.control.LaneRequest
-	(*EndpointRequest)(nil), // 11: hopbench.control.EndpointRequest
-	(*ArmRequest)(nil),      // 12: hopbench.control.ArmRequest
-	(*LoopRequest)(nil),     // 13: hopbench.control.LoopRequest
-	(*OpenRequest)(nil),     // 14: hopbench.control.OpenRequest
-	(*OpenReply)(nil),       // 15: hopbench.control.OpenReply
-	(*ConnectRequest)(nil),  // 16: hopbench.control.ConnectRequest
-	(*ConnectReply)(nil),    // 17: hopbench.control.ConnectReply
-	(*PrepareRequest)(nil),  // 18: hopbench.control.PrepareRequest
-	(*PrepareReply)(nil),    // 19: hopbench.control.PrepareReply
-	(*MemorySpec)(nil),      // 20: hopbench.control.MemorySpec
-	(*MemoryFacts)(nil),     // 21: hopbench.control.MemoryFacts
-	(*Caps)(nil),            // 22: hopbench.control.Caps
-	(*Opened)(nil),          // 23: hopbench.control.Opened
-	(*Work)(nil),            // 24: hopbench.control.Work
-	(*Shape)(nil),           // 25: hopbench.control.Shape
-	(*Group)(nil),           // 26: hopbench.control.Group
-	(*Span)(nil),            // 27: hopbench.control.Span
-	(*Outcome)(nil),         // 28: hopbench.control.Outcome
-	(*Usage)(nil),           // 29: hopbench.control.Usage
-	(*Counter)(nil),         // 30: hopbench.control.Counter
-	(*Path)(nil),            // 31: hopbench.control.Path
-	(*Limit)(nil),           // 32: hopbench.control.Limit
-	(*Host)(nil),            // 33: hopbench.control.Host
-	(*GPU)(nil),             // 34: hopbench.control.GPU
-	(*NIC)(nil),             // 35: hopbench.control.NIC
-	(*Fault)(nil),           // 36: hopbench.control.Fault
-	nil,                     // 37: hopbench.control.OpenRequest.SettingsEntry
-	nil,                     // 38: hopbench.control.Path.SettingsEntry
+	(*FactsRequest)(nil),    // 2: hopbench.control.FactsRequest
+	(*FactsReply)(nil),      // 3: hopbench.control.FactsReply
+	(*AliveRequest)(nil),    // 4: hopbench.control.AliveRequest
+	(*AliveReply)(nil),      // 5: hopbench.control.AliveReply
+	(*CloseRequest)(nil),    // 6: hopbench.control.CloseRequest
+	(*CloseReply)(nil),      // 7: hopbench.control.CloseReply
+	(*VerifyReply)(nil),     // 8: hopbench.control.VerifyReply
+	(*BarrierReply)(nil),    // 9: hopbench.control.BarrierReply
+	(*ArmReply)(nil),        // 10: hopbench.control.ArmReply
+	(*WarmReply)(nil),       // 11: hopbench.control.WarmReply
+	(*LaneRequest)(nil),     // 12: hopbench.control.LaneRequest
+	(*EndpointRequest)(nil), // 13: hopbench.control.EndpointRequest
+	(*ArmRequest)(nil),      // 14: hopbench.control.ArmRequest
+	(*LoopRequest)(nil),     // 15: hopbench.control.LoopRequest
+	(*OpenRequest)(nil),     // 16: hopbench.control.OpenRequest
+	(*OpenReply)(nil),       // 17: hopbench.control.OpenReply
+	(*ConnectRequest)(nil),  // 18: hopbench.control.ConnectRequest
+	(*ConnectReply)(nil),    // 19: hopbench.control.ConnectReply
+	(*PrepareRequest)(nil),  // 20: hopbench.control.PrepareRequest
+	(*PrepareReply)(nil),    // 21: hopbench.control.PrepareReply
+	(*MemorySpec)(nil),      // 22: hopbench.control.MemorySpec
+	(*MemoryFacts)(nil),     // 23: hopbench.control.MemoryFacts
+	(*Caps)(nil),            // 24: hopbench.control.Caps
+	(*Opened)(nil),          // 25: hopbench.control.Opened
+	(*Work)(nil),            // 26: hopbench.control.Work
+	(*Shape)(nil),           // 27: hopbench.control.Shape
+	(*Group)(nil),           // 28: hopbench.control.Group
+	(*Span)(nil),            // 29: hopbench.control.Span
+	(*Outcome)(nil),         // 30: hopbench.control.Outcome
+	(*Usage)(nil),           // 31: hopbench.control.Usage
+	(*Counter)(nil),         // 32: hopbench.control.Counter
+	(*Path)(nil),            // 33: hopbench.control.Path
+	(*Limit)(nil),           // 34: hopbench.control.Limit
+	(*Host)(nil),            // 35: hopbench.control.Host
+	(*GPU)(nil),             // 36: hopbench.control.GPU
+	(*NIC)(nil),             // 37: hopbench.control.NIC
+	(*Fault)(nil),           // 38: hopbench.control.Fault
+	nil,                     // 39: hopbench.control.OpenRequest.SettingsEntry
+	nil,                     // 40: hopbench.control.Path.SettingsEntry
 }
 var file_peer_proto_depIdxs = []int32{
-	33, // 0: hopbench.control.HostReply.host:type_name -> hopbench.control.Host
-	27, // 1: hopbench.control.LoopRequest.span:type_name -> hopbench.control.Span
-	37, // 2: hopbench.control.OpenRequest.settings:type_name -> hopbench.control.OpenRequest.SettingsEntry
-	20, // 3: hopbench.control.OpenRequest.memory:type_name -> hopbench.control.MemorySpec
-	23, // 4: hopbench.control.OpenReply.opened:type_name -> hopbench.control.Opened
-	31, // 5: hopbench.control.ConnectReply.paths:type_name -> hopbench.control.Path
-	24, // 6: hopbench.control.PrepareRequest.work:type_name -> hopbench.control.Work
-	22, // 7: hopbench.control.Opened.caps:type_name -> hopbench.control.Caps
-	21, // 8: hopbench.control.Opened.memory:type_name -> hopbench.control.MemoryFacts
-	25, // 9: hopbench.control.Work.shape:type_name -> hopbench.control.Shape
-	26, // 10: hopbench.control.Shape.groups:type_name -> hopbench.control.Group
-	29, // 11: hopbench.control.Outcome.usage:type_name -> hopbench.control.Usage
-	30, // 12: hopbench.control.Outcome.counters:type_name -> hopbench.control.Counter
-	32, // 13: hopbench.control.Path.limit:type_name -> hopbench.control.Limit
-	38, // 14: hopbench.control.Path.settings:type_name -> hopbench.control.Path.SettingsEntry
-	34, // 15: hopbench.control.Host.gpus:type_name -> hopbench.control.GPU
-	35, // 16: hopbench.control.Host.nics:type_name -> hopbench.control.NIC
+	35, // 0: hopbench.control.HostReply.host:type_name -> hopbench.control.Host
+	29, // 1: hopbench.control.LoopRequest.span:type_name -> hopbench.control.Span
+	39, // 2: hopbench.control.OpenRequest.settings:type_name -> hopbench.control.OpenRequest.SettingsEntry
+	22, // 3: hopbench.control.OpenRequest.memory:type_name -> hopbench.control.MemorySpec
+	25, // 4: hopbench.control.OpenReply.opened:type_name -> hopbench.control.Opened
+	33, // 5: hopbench.control.ConnectReply.paths:type_name -> hopbench.control.Path
+	26, // 6: hopbench.control.PrepareRequest.work:type_name -> hopbench.control.Work
+	24, // 7: hopbench.control.Opened.caps:type_name -> hopbench.control.Caps
+	23, // 8: hopbench.control.Opened.memory:type_name -> hopbench.control.MemoryFacts
+	27, // 9: hopbench.control.Work.shape:type_name -> hopbench.control.Shape
+	28, // 10: hopbench.control.Shape.groups:type_name -> hopbench.control.Group
+	31, // 11: hopbench.control.Outcome.usage:type_name -> hopbench.control.Usage
+	32, // 12: hopbench.control.Outcome.counters:type_name -> hopbench.control.Counter
+	34, // 13: hopbench.control.Path.limit:type_name -> hopbench.control.Limit
+	40, // 14: hopbench.control.Path.settings:type_name -> hopbench.control.Path.SettingsEntry
+	36, // 15: hopbench.control.Host.gpus:type_name -> hopbench.control.GPU
+	37, // 16: hopbench.control.Host.nics:type_name -> hopbench.control.NIC
 	0,  // 17: hopbench.control.Peer.Host:input_type -> hopbench.control.HostRequest
-	2,  // 18: hopbench.control.Peer.Alive:input_type -> hopbench.control.AliveRequest
-	14, // 19: hopbench.control.Peer.Open:input_type -> hopbench.control.OpenRequest
-	16, // 20: hopbench.control.Peer.Connect:input_type -> hopbench.control.ConnectRequest
-	18, // 21: hopbench.control.Peer.Prepare:input_type -> hopbench.control.PrepareRequest
-	12, // 22: hopbench.control.Peer.Arm:input_type -> hopbench.control.ArmRequest
-	13, // 23: hopbench.control.Peer.Warm:input_type -> hopbench.control.LoopRequest
-	11, // 24: hopbench.control.Peer.Barrier:input_type -> hopbench.control.EndpointRequest
-	13, // 25: hopbench.control.Peer.Run:input_type -> hopbench.control.LoopRequest
-	11, // 26: hopbench.control.Peer.Disarm:input_type -> hopbench.control.EndpointRequest
-	11, // 27: hopbench.control.Peer.Verify:input_type -> hopbench.control.EndpointRequest
-	10, // 28: hopbench.control.Peer.CloseLane:input_type -> hopbench.control.LaneRequest
-	4,  // 29: hopbench.control.Peer.Close:input_type -> hopbench.control.CloseRequest
-	1,  // 30: hopbench.control.Peer.Host:output_type -> hopbench.control.HostReply
-	3,  // 31: hopbench.control.Peer.Alive:output_type -> hopbench.control.AliveReply
-	15, // 32: hopbench.control.Peer.Open:output_type -> hopbench.control.OpenReply
-	17, // 33: hopbench.control.Peer.Connect:output_type -> hopbench.control.ConnectReply
-	19, // 34: hopbench.control.Peer.Prepare:output_type -> hopbench.control.PrepareReply
-	8,  // 35: hopbench.control.Peer.Arm:output_type -> hopbench.control.ArmReply
-	9,  // 36: hopbench.control.Peer.Warm:output_type -> hopbench.control.WarmReply
-	7,  // 37: hopbench.control.Peer.Barrier:output_type -> hopbench.control.BarrierReply
-	28, // 38: hopbench.control.Peer.Run:output_type -> hopbench.control.Outcome
-	28, // 39: hopbench.control.Peer.Disarm:output_type -> hopbench.control.Outcome
-	6,  // 40: hopbench.control.Peer.Verify:output_type -> hopbench.control.VerifyReply
-	5,  // 41: hopbench.control.Peer.CloseLane:output_type -> hopbench.control.CloseReply
-	5,  // 42: hopbench.control.Peer.Close:output_type -> hopbench.control.CloseReply
-	30, // [30:43] is the sub-list for method output_type
-	17, // [17:30] is the sub-list for method input_type
+	2,  // 18: hopbench.control.Peer.Facts:input_type -> hopbench.control.FactsRequest
+	4,  // 19: hopbench.control.Peer.Alive:input_type -> hopbench.control.AliveRequest
+	16, // 20: hopbench.control.Peer.Open:input_type -> hopbench.control.OpenRequest
+	18, // 21: hopbench.control.Peer.Connect:input_type -> hopbench.control.ConnectRequest
+	20, // 22: hopbench.control.Peer.Prepare:input_type -> hopbench.control.PrepareRequest
+	14, // 23: hopbench.control.Peer.Arm:input_type -> hopbench.control.ArmRequest
+	15, // 24: hopbench.control.Peer.Warm:input_type -> hopbench.control.LoopRequest
+	13, // 25: hopbench.control.Peer.Barrier:input_type -> hopbench.control.EndpointRequest
+	15, // 26: hopbench.control.Peer.Run:input_type -> hopbench.control.LoopRequest
+	13, // 27: hopbench.control.Peer.Disarm:input_type -> hopbench.control.EndpointRequest
+	13, // 28: hopbench.control.Peer.Verify:input_type -> hopbench.control.EndpointRequest
+	12, // 29: hopbench.control.Peer.CloseLane:input_type -> hopbench.control.LaneRequest
+	6,  // 30: hopbench.control.Peer.Close:input_type -> hopbench.control.CloseRequest
+	1,  // 31: hopbench.control.Peer.Host:output_type -> hopbench.control.HostReply
+	3,  // 32: hopbench.control.Peer.Facts:output_type -> hopbench.control.FactsReply
+	5,  // 33: hopbench.control.Peer.Alive:output_type -> hopbench.control.AliveReply
+	17, // 34: hopbench.control.Peer.Open:output_type -> hopbench.control.OpenReply
+	19, // 35: hopbench.control.Peer.Connect:output_type -> hopbench.control.ConnectReply
+	21, // 36: hopbench.control.Peer.Prepare:output_type -> hopbench.control.PrepareReply
+	10, // 37: hopbench.control.Peer.Arm:output_type -> hopbench.control.ArmReply
+	11, // 38: hopbench.control.Peer.Warm:output_type -> hopbench.control.WarmReply
+	9,  // 39: hopbench.control.Peer.Barrier:output_type -> hopbench.control.BarrierReply
+	30, // 40: hopbench.control.Peer.Run:output_type -> hopbench.control.Outcome
+	30, // 41: hopbench.control.Peer.Disarm:output_type -> hopbench.control.Outcome
+	8,  // 42: hopbench.control.Peer.Verify:output_type -> hopbench.control.VerifyReply
+	7,  // 43: hopbench.control.Peer.CloseLane:output_type -> hopbench.control.CloseReply
+	7,  // 44: hopbench.control.Peer.Close:output_type -> hopbench.control.CloseReply
+	31, // [31:45] is the sub-list for method output_type
+	17, // [17:31] is the sub-list for method input_type
 	17, // [17:17] is the sub-list for extension type_name
 	17, // [17:17] is the sub-list for extension extendee
 	0,  // [0:17] is the sub-list for field type_name
@@ -3354,19 +3462,19 @@ func file_peer_proto_init() {
 	if File_peer_proto != nil {
 		return
 	}
-	file_peer_proto_msgTypes[20].OneofWrappers = []any{}
-	file_peer_proto_msgTypes[21].OneofWrappers = []any{}
-	file_peer_proto_msgTypes[31].OneofWrappers = []any{}
+	file_peer_proto_msgTypes[22].OneofWrappers = []any{}
+	file_peer_proto_msgTypes[23].OneofWrappers = []any{}
 	file_peer_proto_msgTypes[33].OneofWrappers = []any{}
-	file_peer_proto_msgTypes[34].OneofWrappers = []any{}
 	file_peer_proto_msgTypes[35].OneofWrappers = []any{}
+	file_peer_proto_msgTypes[36].OneofWrappers = []any{}
+	file_peer_proto_msgTypes[37].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_peer_proto_rawDesc), len(file_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   39,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

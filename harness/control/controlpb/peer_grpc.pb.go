@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Peer_Host_FullMethodName      = "/hopbench.control.Peer/Host"
+	Peer_Facts_FullMethodName     = "/hopbench.control.Peer/Facts"
 	Peer_Alive_FullMethodName     = "/hopbench.control.Peer/Alive"
 	Peer_Open_FullMethodName      = "/hopbench.control.Peer/Open"
 	Peer_Connect_FullMethodName   = "/hopbench.control.Peer/Connect"
@@ -45,6 +46,8 @@ const (
 type PeerClient interface {
 	// Host is the fingerprint of the peer's host.
 	Host(ctx context.Context, in *HostRequest, opts ...grpc.CallOption) (*HostReply, error)
+	// Facts is what the peer's doctor tells of its host: one JSON document, of which this protocol knows only the bound.
+	Facts(ctx context.Context, in *FactsRequest, opts ...grpc.CallOption) (*FactsReply, error)
 	// Alive does nothing but keep the session's watchdog quiet. It is called between loops, never within one.
 	Alive(ctx context.Context, in *AliveRequest, opts ...grpc.CallOption) (*AliveReply, error)
 	Open(ctx context.Context, in *OpenRequest, opts ...grpc.CallOption) (*OpenReply, error)
@@ -73,6 +76,16 @@ func (c *peerClient) Host(ctx context.Context, in *HostRequest, opts ...grpc.Cal
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(HostReply)
 	err := c.cc.Invoke(ctx, Peer_Host_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *peerClient) Facts(ctx context.Context, in *FactsRequest, opts ...grpc.CallOption) (*FactsReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FactsReply)
+	err := c.cc.Invoke(ctx, Peer_Facts_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -207,6 +220,8 @@ func (c *peerClient) Close(ctx context.Context, in *CloseRequest, opts ...grpc.C
 type PeerServer interface {
 	// Host is the fingerprint of the peer's host.
 	Host(context.Context, *HostRequest) (*HostReply, error)
+	// Facts is what the peer's doctor tells of its host: one JSON document, of which this protocol knows only the bound.
+	Facts(context.Context, *FactsRequest) (*FactsReply, error)
 	// Alive does nothing but keep the session's watchdog quiet. It is called between loops, never within one.
 	Alive(context.Context, *AliveRequest) (*AliveReply, error)
 	Open(context.Context, *OpenRequest) (*OpenReply, error)
@@ -233,6 +248,9 @@ type UnimplementedPeerServer struct{}
 
 func (UnimplementedPeerServer) Host(context.Context, *HostRequest) (*HostReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Host not implemented")
+}
+func (UnimplementedPeerServer) Facts(context.Context, *FactsRequest) (*FactsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Facts not implemented")
 }
 func (UnimplementedPeerServer) Alive(context.Context, *AliveRequest) (*AliveReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Alive not implemented")
@@ -305,6 +323,24 @@ func _Peer_Host_Handler(srv interface{}, ctx context.Context, dec func(interface
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(PeerServer).Host(ctx, req.(*HostRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Peer_Facts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FactsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServer).Facts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Peer_Facts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServer).Facts(ctx, req.(*FactsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -535,6 +571,10 @@ var Peer_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Host",
 			Handler:    _Peer_Host_Handler,
+		},
+		{
+			MethodName: "Facts",
+			Handler:    _Peer_Facts_Handler,
 		},
 		{
 			MethodName: "Alive",
