@@ -1,0 +1,223 @@
+package mesh
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"hopbench/harness"
+	"hopbench/harness/mesh/schedule"
+)
+
+// mostFlows bounds the flows of one run of the harness: what a large mesh measures goes there in parts, so that the first rank does not
+// hold half a million pairs at once.
+const mostFlows = 4096
+
+// RunOptions is what a run does beside its layout.
+type RunOptions struct {
+	// Plans are measured in each stage, one after the other: bandwidth and latency have different sizes.
+	Plans []harness.Plan
+	// Background is the load beside the stages that have one: one cell of bandwidth over one transport.
+	Background *harness.Plan
+	// BothWays measures the two directions of each pair at once instead of one after the other, and OneWay only one.
+	BothWays, OneWay bool
+	// DeviceKind says which kind of a rank's devices a transport uses: NetDev or RDMA; nil: none is chosen.
+	DeviceKind func(transport string) string
+	// Ended is called when a stage has given its rows, with how many stages have; nil for none.
+	Ended func(stages int) error
+}
+
+// SumOf is the rail of rows that are the sum of a stage's flows.
+const SumOf = "all"
+
+// Run measures a layout. Rows go to the sink as their stages end, and nothing of them is kept.
+func (m *Mesh) Run(ctx context.Context, l *Layout, o RunOptions, sink harness.Sink) error {
+	here := m.Present()
+	for i, s := range l.Stages {
+		for _, p := range s.Pairs {
+			if p.From < 0 || p.To < 0 || p.From >= len(here) || p.To >= len(here) || !here[p.From] || !here[p.To] {
+				return fmt.Errorf("stage %d has ranks %d and %d, and one of them is not in the mesh", i, p.From, p.To)
+			}
+		}
+	}
+	plans := l.directed(m.split(o), o.BothWays, o.OneWay)
+	progress := &parts{of: l.rows(plans, o.BothWays), sink: sink}
+	for first := 0; first < len(l.Stages); {
+		run := part{mesh: m, o: &o, at: map[flowKey]int{}}
+		next := first
+		for next < len(l.Stages) && (next == first || len(run.flows)+2*len(l.Stages[next].Pairs)*len(plans) <= mostFlows) {
+			run.add(&l.Stages[next], plans, next+1)
+			next++
+		}
+		if err := harness.RunFlows(ctx, plans[0], run.flows, run.steps, progress.sinkOf()); err != nil {
+			return err
+		}
+		first = next
+	}
+	return ctx.Err()
+}
+
+// split gives each transport plans of its own where ranks have devices of their own: a flow has one device.
+func (m *Mesh) split(o RunOptions) []harness.Plan {
+	own := slices.ContainsFunc(m.Members, func(member *Member) bool { return len(member.Device) > 0 })
+	var plans []harness.Plan
+	for _, p := range o.Plans {
+		if !own {
+			plans = append(plans, p)
+			continue
+		}
+		for _, t := range p.Transports {
+			one := p
+			one.Transports = []string{t}
+			plans = append(plans, one)
+		}
+	}
+	return plans
+}
+
+// directed gives plans the directions that a layout's pairs stand for.
+func (l *Layout) directed(plans []harness.Plan, bothWays, oneWay bool) []harness.Plan {
+	plans = slices.Clone(plans)
+	for i := range plans {
+		if l.BothDirections && !oneWay && !bothWays {
+			plans[i].Directions = []harness.Direction{harness.Forward, harness.Reverse}
+		}
+	}
+	return plans
+}
+
+// rows is how many rows of pairs a layout gives.
+func (l *Layout) rows(plans []harness.Plan, bothWays bool) int {
+	n := 0
+	for i := range plans {
+		for _, s := range l.Stages {
+			n += plans[i].Cells() * len(s.Pairs)
+		}
+	}
+	if bothWays {
+		n *= 2
+	}
+	return n
+}
+
+// openSeconds is about what opening, connecting and closing a pair's link takes.
+const openSeconds = 0.05
+
+// Cost is how many rows a layout gives, and about how many seconds it takes, at most: cells end early when their interval is narrow.
+func (l *Layout) Cost(plans []harness.Plan, bothWays, oneWay bool) (rows int, seconds float64) {
+	plans = l.directed(plans, bothWays, oneWay)
+	for i := range plans {
+		seconds += float64(len(l.Stages)) * (plans[i].Estimate() + openSeconds)
+	}
+	return l.rows(plans, bothWays), seconds
+}
+
+// part is the stages that one run of the harness measures.
+type part struct {
+	mesh  *Mesh
+	o     *RunOptions
+	flows []harness.Flow
+	steps []harness.Step
+	at    map[flowKey]int
+}
+
+// flowKey is what makes two flows different: a pair, the kind of its devices, and whether it is a background load.
+type flowKey struct {
+	pair       schedule.Pair
+	kind       string
+	background bool
+}
+
+// add makes a stage's steps, one a plan.
+func (p *part) add(s *Stage, plans []harness.Plan, number int) {
+	for i := range plans {
+		step := harness.Step{Schedule: s.Schedule, Plan: &plans[i]}
+		if s.Sum && len(s.Pairs) > 1 {
+			step.Aggregate = SumOf
+		}
+		pairs := s.Pairs
+		if p.o.BothWays {
+			pairs = schedule.Pairs(schedule.BothWays([]schedule.Round{s.Pairs}))
+			step.Schedule += ", both ways"
+		}
+		for _, pair := range pairs {
+			step.Flows = append(step.Flows, p.flow(pair, p.kind(plans[i].Transports), false))
+			if s.Background && p.o.Background != nil {
+				step.Background = append(step.Background, p.flow(pair, p.kind(p.o.Background.Transports), true))
+				step.BackgroundPlan = p.o.Background
+			}
+		}
+		if p.o.Ended != nil && i == len(plans)-1 {
+			step.Done = func() error { return p.o.Ended(number) }
+		}
+		p.steps = append(p.steps, step)
+	}
+}
+
+func (p *part) kind(transports []string) string {
+	if p.o.DeviceKind == nil || len(transports) != 1 {
+		return ""
+	}
+	return p.o.DeviceKind(transports[0])
+}
+
+// flow is the index of a pair's flow.
+func (p *part) flow(pair schedule.Pair, kind string, background bool) int {
+	key := flowKey{pair, kind, background}
+	if at, ok := p.at[key]; ok {
+		return at
+	}
+	from, to := p.mesh.member(pair.From), p.mesh.member(pair.To)
+	p.at[key] = len(p.flows)
+	p.flows = append(p.flows, harness.Flow{
+		InitiatorHost: from.Name, TargetHost: to.Name, Initiator: from.Peer, Target: to.Peer,
+		InitiatorDevice: from.Device[kind], TargetDevice: to.Device[kind], InitiatorMemory: from.Memory, TargetMemory: to.Memory,
+		InitiatorBind: from.Address, TargetBind: to.Address, Announce: to.Announce, OtherHost: from.HostID != to.HostID,
+	})
+	return p.at[key]
+}
+
+// member is the rank with a number, which is here.
+func (m *Mesh) member(number int) *Member {
+	at, _ := slices.BinarySearchFunc(m.Members, number, func(m *Member, n int) int { return m.Number - n })
+	return m.Members[at]
+}
+
+// Names are what ranks are called, by number; those that are not here have none.
+func (m *Mesh) Names() []string {
+	names := make([]string, m.Size)
+	for _, member := range m.Members {
+		names[member.Number] = member.Name
+	}
+	return names
+}
+
+// Present says which ranks are here, by number.
+func (m *Mesh) Present() []bool {
+	here := make([]bool, m.Size)
+	for _, member := range m.Members {
+		here[member.Number] = true
+	}
+	return here
+}
+
+// parts joins the progress of several runs of the harness into one.
+type parts struct {
+	done, of int
+	sink     harness.Sink
+}
+
+func (p *parts) sinkOf() harness.Sink {
+	before, now := p.done, 0
+	s := harness.Sink{Cell: p.sink.Cell}
+	if p.sink.Progress == nil {
+		return s
+	}
+	s.Progress = func(pr harness.Progress) {
+		now = pr.Total
+		p.done = before + now
+		pr.Done, pr.Total = before+pr.Done, p.of
+		p.sink.Progress(pr)
+	}
+	return s
+}
