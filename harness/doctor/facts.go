@@ -30,8 +30,10 @@ type Side struct {
 	Version string `json:"version,omitempty"` // release of the program; a captured host has none
 	Kernel  string `json:"kernel,omitempty"`
 	// Container is the kind of container from which the host is seen, or "pod"; empty: none was seen.
-	Container  string          `json:"container,omitempty"`
-	Ports      []rdmaport.Port `json:"rdma_ports"`
+	Container string          `json:"container,omitempty"`
+	Ports     []rdmaport.Port `json:"rdma_ports"`
+	// Rails are the devices that would be used at once, each with the GPU that it is nearest to, of both link layers.
+	Rails      []rdmaport.Rail `json:"rails,omitempty"`
 	Interfaces []Interface     `json:"interfaces"`
 	// LeftOut is how many interfaces found no room in [MaxFacts].
 	LeftOut int `json:"interfaces_left_out,omitempty"`
@@ -56,6 +58,11 @@ func SideOf(h *topo.Host, version string) Side {
 	}
 	if s.Ports == nil {
 		s.Ports = []rdmaport.Port{}
+	}
+	s.Rails = append(rdmaport.Rails(h, "InfiniBand"), rdmaport.Rails(h, "Ethernet")...)
+	for i := range s.Rails {
+		r := &s.Rails[i]
+		r.Device, r.GPU, r.UUID = plain(r.Device), plain(r.GPU), plain(r.UUID)
 	}
 	for i := range s.Ports {
 		p := &s.Ports[i]
@@ -161,6 +168,8 @@ func (s *Side) check() error {
 	switch {
 	case len(s.Ports) > maxPorts:
 		return fmt.Errorf("%d RDMA ports", len(s.Ports))
+	case len(s.Rails) > maxPorts:
+		return fmt.Errorf("%d rails", len(s.Rails))
 	case len(s.Interfaces) > maxInterfaces:
 		return fmt.Errorf("%d interfaces", len(s.Interfaces))
 	case s.LeftOut < 0 || s.LeftOut > 1<<24:

@@ -1,17 +1,18 @@
-package verbs
+package rdmaport
 
 import (
 	"slices"
 
 	"hopbench/transports/topo"
-	"hopbench/transports/topo/rdmaport"
 )
 
 // Rail is one path of several that are used at once: a device, and the GPU that it serves (empty where there is none).
 type Rail struct {
-	Device string     `json:"device"`
-	GPU    string     `json:"gpu,omitempty"`       // PCI address
-	Class  topo.Class `json:"pci_class,omitempty"` // distance between the two
+	LinkLayer string     `json:"link_layer"`
+	Device    string     `json:"device"`
+	GPU       string     `json:"gpu,omitempty"`       // PCI address
+	UUID      string     `json:"gpu_uuid,omitempty"`  // of the GPU, where the driver says it
+	Class     topo.Class `json:"pci_class,omitempty"` // distance between the two
 }
 
 // Rails gives each GPU its nearest usable RDMA device of a link layer ("InfiniBand", "Ethernet"), and a device of its own as
@@ -20,8 +21,8 @@ type Rail struct {
 func Rails(h *topo.Host, link string) []Rail {
 	usable := map[string]bool{}
 	var order []string
-	for _, p := range rdmaport.Assess(h) {
-		if p.Verdict == rdmaport.Usable && p.LinkLayer == link && !usable[p.Device] {
+	for _, p := range Assess(h) {
+		if p.Verdict == Usable && p.LinkLayer == link && !usable[p.Device] {
 			usable[p.Device] = true
 			order = append(order, p.Device)
 		}
@@ -29,7 +30,7 @@ func Rails(h *topo.Host, link string) []Rail {
 	var out []Rail
 	if len(h.GPUs) == 0 {
 		for _, d := range order {
-			out = append(out, Rail{Device: d})
+			out = append(out, Rail{LinkLayer: link, Device: d})
 		}
 		return out
 	}
@@ -46,7 +47,7 @@ func Rails(h *topo.Host, link string) []Rail {
 			}
 		}
 		taken[best.NIC.RDMA]++
-		out = append(out, Rail{Device: best.NIC.RDMA, GPU: g.BDF, Class: best.Pair.Class})
+		out = append(out, Rail{LinkLayer: link, Device: best.NIC.RDMA, GPU: g.BDF, UUID: g.UUID, Class: best.Pair.Class})
 	}
 	return out
 }
