@@ -9,7 +9,8 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=dev
-RUN CGO_CFLAGS="-O2 -Wno-deprecated-declarations" go build -trimpath -buildvcs=false \
+RUN make planner \
+ && CGO_CFLAGS="-O2 -Wno-deprecated-declarations" go build -tags planner -trimpath -buildvcs=false \
       -ldflags "-s -w -X hopbench/bench/internal/cli.release=${VERSION} -extldflags=-Wl,-z,lazy" -o /hopbench ./bench
 
 FROM debian:bookworm-slim

@@ -26,8 +26,9 @@ help: ## this list
 setup: ## install what is missing of a compiler, iproute2 and RDMA headers, and say what
 	@scripts/setup.sh
 
-build: ## bin/hopbench, with the report's planner where `make planner` has built it
-	@if [[ $${CGO_ENABLED:-1} != 0 ]] && ! command -v "$${CC:-gcc}" >/dev/null; then echo "make: no C compiler: building without cgo, which leaves memory copy and TCP"; export CGO_ENABLED=0; fi; \
+build: ## bin/hopbench, with the report's planner where `make planner` has built it (which then is built anew)
+	@if [[ -e bench/report/built/planner.wasm.gz ]]; then $(MAKE) --no-print-directory planner; fi; \
+	if [[ $${CGO_ENABLED:-1} != 0 ]] && ! command -v "$${CC:-gcc}" >/dev/null; then echo "make: no C compiler: building without cgo, which leaves memory copy and TCP"; export CGO_ENABLED=0; fi; \
 	ldflags='$(LDFLAGS)'; [[ $${CGO_ENABLED:-1} != 0 ]] || ldflags=$${ldflags%% -extldflags*}; \
 	mkdir -p bin && $(GO) build $$([[ -e bench/report/built/planner.wasm.gz ]] && echo -tags planner) -ldflags "$$ldflags" -o bin/hopbench ./bench && bin/hopbench --version
 
@@ -51,10 +52,9 @@ run: setup build ## measure every transport of this host; tables, figures and a 
 	echo "  bin/hopbench serve --listen 0.0.0.0:18515    on another host; then here: bin/hopbench run --peer HOST:18515"; \
 	echo "  bin/hopbench ttft --help                 what each of these links costs in time to first token"
 
+RUN ?= results/runs/vm-2cpu-2026-12-01/run.jsonl
 figures: build ## plots/figures, drawn from the committed runs byte for byte
-	@mkdir -p plots/figures; for metric in bandwidth latency cpu; do for format in svg png; do \
-		bin/hopbench plot --metric $$metric --out plots/figures/tcp-$$metric.$$format --force results/runs/vm-2cpu-2026-12-01/run.jsonl; \
-	done; done
+	@hopbench=bin/hopbench scripts/figures.sh $(RUN)
 
 test: ## the tests; what was skipped, and why, at the end
 	@$(GO) run ./scripts/tests $(if $(RACE),-race) $(TESTFLAGS) $(PACKAGES)

@@ -27,8 +27,14 @@
 // Tables and figures are made from result files, on any machine:
 //
 //	hopbench table run.jsonl
+//	hopbench plot run.jsonl --out figures
 //	hopbench compare old.jsonl new.jsonl
 //	hopbench export run.jsonl
+//
+// One page for those who did not measure: the summary in words, tables that sort and filter, figures with their values, the evidence of
+// each path, what did not run and why, and a planner for time to first token that recomputes in the page. It needs no network:
+//
+//	hopbench report run.jsonl -o report.html
 //
 // # Ask
 //

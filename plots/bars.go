@@ -1,6 +1,8 @@
 package plots
 
 import (
+	"fmt"
+
 	"gonum.org/v1/plot/vg"
 )
 
@@ -43,6 +45,9 @@ func (s *stacks) gutters(width vg.Length) (left, right vg.Length) {
 			left = max(left, widthOf(face(labelSize, false), l)+8)
 		}
 		right = max(right, widthOf(face(smallSize, false), s.total(b.sum()))+8)
+	}
+	if n := len(s.x.ticks); n > 0 { // the last tick's label may stand out
+		right = max(right, widthOf(face(smallSize, false), s.x.ticks[n-1].label)/2)
 	}
 	return left, right
 }
@@ -94,14 +99,13 @@ func (s *stacks) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length)
 	px := func(v float64) vg.Length {
 		return data.Min.X + vg.Length(s.x.clamped(v))*(data.Max.X-data.Min.X)
 	}
-	free := vg.Length(-1e9)
-	for _, k := range s.x.ticks {
+	xs := shown(s.x.ticks, func(k tick) (vg.Length, vg.Length) { return px(k.at), widthOf(face(smallSize, false), k.label)/2 + 2 })
+	for i, k := range s.x.ticks {
 		x := px(k.at)
 		p.rule(t.grid, 0.5, vg.Point{X: x, Y: data.Min.Y}, vg.Point{X: x, Y: data.Max.Y})
 		p.rule(t.muted, 0.5, vg.Point{X: x, Y: data.Min.Y}, vg.Point{X: x, Y: data.Min.Y - tickLength})
-		if w := widthOf(face(smallSize, false), k.label); x-w/2 >= free && x+w/2 <= r.Max.X+margin {
+		if xs[i] {
 			p.write("tick", k.label, face(smallSize, false), t.muted, vg.Point{X: x, Y: data.Min.Y - tickLength - 1.5}, centre, below)
-			free = x + w/2 + 4
 		}
 	}
 	p.write("axis", s.xTitle, face(smallSize, false), t.muted, vg.Point{X: (data.Min.X + data.Max.X) / 2, Y: data.Min.Y - tickLength - 1.5 - smallSize*lineSpacing}, centre, below)
@@ -114,7 +118,9 @@ func (s *stacks) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length)
 				continue
 			}
 			from, to := px(sum), px(sum+v)
-			p.box(vg.Rectangle{Min: vg.Point{X: from, Y: mid - barHeight/2}, Max: vg.Point{X: to, Y: mid + barHeight/2}}, t.part(i))
+			part := vg.Rectangle{Min: vg.Point{X: from, Y: mid - barHeight/2}, Max: vg.Point{X: to, Y: mid + barHeight/2}}
+			p.box(part, t.part(i))
+			p.place(s.title, b.label, part, fmt.Sprintf("%s: %s %s of %s", b.label, s.parts[i], s.total(v), s.total(b.sum())))
 			if to-from > 1.5 { // a seam, so that neighbours are told apart in grey too
 				p.rule(t.page, 0.6, vg.Point{X: to, Y: mid - barHeight/2}, vg.Point{X: to, Y: mid + barHeight/2})
 			}

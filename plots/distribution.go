@@ -56,7 +56,7 @@ func Distribution(runs []results.Run, o Options) (*Figure, error) {
 		notes = append(notes, fmt.Sprintf("Of each operation the least and the greatest size are drawn, %d between them are not; choose with --cells.", skipped))
 	}
 	if len(keys) > mostPanels {
-		notes = append(notes, fmt.Sprintf("%d more panels are not drawn for want of room; choose with --cells.", len(keys)-mostPanels))
+		notes = append(notes, fmt.Sprintf("Not drawn for want of room: %s more; choose with --cells.", unit.Count(len(keys)-mostPanels, "panel")))
 		keys = keys[:mostPanels]
 	}
 	rows := rowsOf(g.entries)
@@ -98,7 +98,7 @@ func Distribution(runs []results.Run, o Options) (*Figure, error) {
 		}
 	}
 	if bad > 0 {
-		notes = append(notes, fmt.Sprintf("%d distributions could not be read.", bad))
+		notes = append(notes, "Could not be read: "+unit.Count(bad, "distribution")+".")
 	}
 	if lost > 0 {
 		notes = append(notes, fmt.Sprintf("%d more series are not drawn; choose with --cells.", lost))
@@ -161,9 +161,9 @@ func nineScale(n int) scale {
 	s := scale{min: 0, max: 1 - pow10(-float64(n)), curve: nines}
 	for i := 0; i <= n; i++ {
 		q := 1 - pow10(-float64(i))
-		s.ticks = append(s.ticks, tick{q, percent(q)})
+		s.ticks = append(s.ticks, tick{at: q, label: percent(q)})
 		if i == 0 {
-			s.ticks = append(s.ticks, tick{0.5, "50 %"})
+			s.ticks = append(s.ticks, tick{at: 0.5, label: "50 %"})
 		}
 	}
 	return s

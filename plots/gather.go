@@ -162,10 +162,10 @@ func (g *gathered) caption(lines []string, common []string) []string {
 		out = append(out, "Emulated (hollow markers): measured inside a software-emulated machine; the figures show that it works, not how fast any hardware is.")
 	}
 	if open > 0 {
-		out = append(out, fmt.Sprintf("%d of %d values did not converge: the 95 %% interval of the median is wider than 2.5 %%.", open, judged))
+		out = append(out, fmt.Sprintf("%d of %s did not converge: the 95 %% interval of the median is wider than 2.5 %%.", open, unit.Count(judged, "value")))
 	}
 	if partial > 0 {
-		out = append(out, fmt.Sprintf("%d values are of cells that were stopped early.", partial))
+		out = append(out, "Of cells that were stopped early: "+unit.Count(partial, "value")+".")
 	}
 	if len(g.absent) > 0 {
 		out = append(out, "Not drawn: "+strings.Join(first(g.absent, 6), "; ")+".")
@@ -294,7 +294,7 @@ func attributes(e entry) []string {
 		memory,
 		word(e.Wait != "", "wait "+e.Wait),
 		word(e.Depth > 0, fmt.Sprintf("depth %d", e.Depth)),
-		word(e.Streams > 0, plural(e.Streams, "stream")),
+		word(e.Streams > 0, unit.Count(e.Streams, "stream")),
 		word(e.Concurrency > 1, fmt.Sprintf("%d requests at once", e.Concurrency)),
 		pieces,
 		rate,
@@ -302,13 +302,6 @@ func attributes(e entry) []string {
 		word(e.View != "", "as "+e.View+" defines it"),
 		origin,
 	}
-}
-
-func plural(n int64, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }
 
 // name is the label of a path, with its realm where that is not hardware.

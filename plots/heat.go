@@ -304,6 +304,7 @@ func (m *heatmap) draw(p *pen, r vg.Rectangle, leftGutter, _ vg.Length) {
 			}
 			c := shade(v)
 			p.box(place, c)
+			p.place(m.title, row, place, row+", "+column+": "+unit.Rate(v))
 			if text := scale.Format(v); widthOf(f, text) < w-3 && h > smallSize+1 {
 				p.write("value", text, f, readable(c), vg.Point{X: x + w/2, Y: y + h/2}, centre, middle)
 			}

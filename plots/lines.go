@@ -2,6 +2,7 @@ package plots
 
 import (
 	"image/color"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -142,39 +143,85 @@ func (c *chart) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length) 
 	c.name(p, data, r.Max.X-r.Min.X, at)
 }
 
-// axes draws the grid, the ticks and their labels. A label that would touch the one before it is left out.
+// shown says which ticks have a label, so that none touches another: the first and the last always, between them every first, second, third ...
+// as there is room, and of the fillers what still has some. where gives a label's middle along the axis and half its room.
+func shown(ticks []tick, where func(tick) (middle, half vg.Length)) []bool {
+	touch := func(i, j int) bool {
+		a, half := where(ticks[i])
+		b, other := where(ticks[j])
+		return a-half < b+other && b-other < a+half
+	}
+	var labelled []int
+	for i, k := range ticks {
+		if k.label != "" && !k.fill {
+			labelled = append(labelled, i)
+		}
+	}
+	var taken []int
+	for step := 1; step <= max(1, len(labelled)); step++ {
+		taken = taken[:0]
+		fits := true
+		for n := 0; n < len(labelled)-1; n += step {
+			i := labelled[n]
+			if n > 0 && touch(i, labelled[len(labelled)-1]) {
+				continue
+			}
+			fits = fits && (len(taken) == 0 || !touch(i, taken[len(taken)-1]))
+			taken = append(taken, i)
+		}
+		if fits {
+			break
+		}
+	}
+	if n := len(labelled); n > 0 && (len(taken) == 0 || !touch(labelled[n-1], taken[0])) {
+		taken = append(taken, labelled[n-1])
+	}
+	for i, k := range ticks {
+		if k.label != "" && k.fill && !slices.ContainsFunc(taken, func(j int) bool { return touch(i, j) }) {
+			taken = append(taken, i)
+		}
+	}
+	out := make([]bool, len(ticks))
+	for _, i := range taken {
+		out[i] = true
+	}
+	return out
+}
+
+// axes draws the grid, the ticks and their labels.
 func (c *chart) axes(p *pen, data vg.Rectangle, at func(x, y float64) vg.Point) {
 	t, f := p.theme, face(smallSize, false)
-	for _, k := range c.x.ticks {
+	xs, ys := shown(c.x.ticks, func(k tick) (vg.Length, vg.Length) {
+		return at(k.at, c.y.max).X, widthOf(f, k.label)/2 + 2
+	}), shown(c.y.ticks, func(k tick) (vg.Length, vg.Length) {
+		return at(c.x.min, k.at).Y, smallSize/2 + 0.5
+	})
+	for i, k := range c.x.ticks {
 		x := at(k.at, c.y.max).X
-		if k.label != "" {
+		if k.label != "" && (xs[i] || !k.fill) {
 			p.rule(t.grid, 0.5, vg.Point{X: x, Y: data.Min.Y}, vg.Point{X: x, Y: data.Max.Y})
 		}
 	}
-	for _, k := range c.y.ticks {
-		if y := at(c.x.min, k.at).Y; k.label != "" {
+	for i, k := range c.y.ticks {
+		if y := at(c.x.min, k.at).Y; k.label != "" && (ys[i] || !k.fill) {
 			p.rule(t.grid, 0.5, vg.Point{X: data.Min.X, Y: y}, vg.Point{X: data.Max.X, Y: y})
 		}
 	}
 	p.rule(t.muted, 0.6, data.Min, vg.Point{X: data.Max.X, Y: data.Min.Y})
 	p.rule(t.muted, 0.6, data.Min, vg.Point{X: data.Min.X, Y: data.Max.Y})
-	free := vg.Length(-1e9)
-	for _, k := range c.x.ticks {
+	for i, k := range c.x.ticks {
 		x, length := at(k.at, c.y.max).X, tickLength*0.6
-		if k.label != "" {
-			if w := widthOf(f, k.label); x-w/2 >= free {
-				p.write("tick", k.label, f, t.muted, vg.Point{X: x, Y: data.Min.Y - tickLength - 1.5}, centre, below)
-				free, length = x+w/2+4, tickLength
-			}
+		if xs[i] {
+			p.write("tick", k.label, f, t.muted, vg.Point{X: x, Y: data.Min.Y - tickLength - 1.5}, centre, below)
+			length = tickLength
 		}
 		p.rule(t.muted, 0.5, vg.Point{X: x, Y: data.Min.Y}, vg.Point{X: x, Y: data.Min.Y - length})
 	}
-	free = -1e9
-	for _, k := range c.y.ticks {
+	for i, k := range c.y.ticks {
 		y, length := at(c.x.min, k.at).Y, tickLength*0.6
-		if k.label != "" && y-smallSize/2 >= free {
+		if ys[i] {
 			p.write("tick", k.label, f, t.muted, vg.Point{X: data.Min.X - tickLength - 2.5, Y: y}, right, middle)
-			free, length = y+smallSize/2+1, tickLength
+			length = tickLength
 		}
 		p.rule(t.muted, 0.5, vg.Point{X: data.Min.X, Y: y}, vg.Point{X: data.Min.X - length, Y: y})
 	}
@@ -249,12 +296,35 @@ func (c *chart) stroke(p *pen, l *line, at func(x, y float64) vg.Point) {
 	if len(path) > 1 {
 		p.StrokeLines(draw.LineStyle{Color: l.look.colour, Width: width, Dashes: l.look.dashes}, path)
 	}
+	for _, i := range c.marked(l, points) {
+		p.mark(c.title, l.label, at(points[i].X, points[i].Y), points[i].says(l.label))
+	}
 	if l.plain || l.steps {
 		return
 	}
 	for _, q := range points {
 		p.marker(l.look, at(q.X, q.Y), 2.1)
 	}
+}
+
+// marked is which points of a line have a mark: of a staircase, which has thousands, the first at or above each labelled tick, and the last.
+func (c *chart) marked(l *line, points []Point) (out []int) {
+	if !l.steps {
+		for i := range points {
+			out = append(out, i)
+		}
+		return out
+	}
+	for _, k := range c.y.ticks {
+		i := slices.IndexFunc(points, func(q Point) bool { return q.Y >= k.at && q.Y > 0 })
+		if i >= 0 && !slices.Contains(out, i) {
+			out = append(out, i)
+		}
+	}
+	if n := len(points) - 1; n >= 0 && !slices.Contains(out, n) {
+		out = append(out, n)
+	}
+	return out
 }
 
 // name puts the labels at the right, pushed apart, each with a leader to the end of its line.

@@ -12,6 +12,7 @@ import (
 
 	"hopbench/results"
 	"hopbench/results/compare"
+	"hopbench/results/unit"
 )
 
 // Ratios draws a comparison: for each row the ratio of the medians, new over old, with its 95 % interval, on an axis where half
@@ -79,7 +80,7 @@ func Ratios(r *compare.Report, o Options) (*Figure, error) {
 	if len(none) > 0 {
 		f.Caption = append(f.Caption, "Rows without a ratio: "+strings.Join(none, ", ")+".")
 	}
-	f.Caption = append(f.Caption, fmt.Sprintf("Old: %s; new: %s.", plural(int64(r.OldFiles), "file"), plural(int64(r.NewFiles), "file")))
+	f.Caption = append(f.Caption, fmt.Sprintf("Old: %s; new: %s.", unit.Count(r.OldFiles, "file"), unit.Count(r.NewFiles, "file")))
 	for _, w := range first(r.Warnings, 3) {
 		f.Caption = append(f.Caption, clean(w)+".")
 	}
@@ -105,11 +106,11 @@ func ratioScale(values []float64) scale {
 	s := scale{min: 1 / reach, max: reach, log: true}
 	steps := []float64{1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 100, 1000, 1e4, 1e5}
 	least := math.Pow(reach, 0.22)
-	s.ticks = []tick{{1, "1"}}
+	s.ticks = []tick{{at: 1, label: "1"}}
 	last := 1.0
 	for _, v := range steps {
 		if v <= reach && v/last >= least {
-			s.ticks = append(s.ticks, tick{v, "x" + plain(v)}, tick{1 / v, "/" + plain(v)})
+			s.ticks = append(s.ticks, tick{at: v, label: "x" + plain(v)}, tick{at: 1 / v, label: "/" + plain(v)})
 			last = v
 		}
 	}
@@ -203,6 +204,11 @@ func (s *forest) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length)
 			p.rule(l.colour, 1.4, vg.Point{X: px(*row.RatioLow), Y: mid}, vg.Point{X: px(*row.RatioHigh), Y: mid})
 		}
 		p.marker(l, vg.Point{X: px(*row.Ratio), Y: mid}, 2.6)
+		text := clean(row.Cell) + ": " + s.value(row)
+		if row.RatioLow != nil && row.RatioHigh != nil {
+			text += " (" + compare.Change(*row.RatioLow) + " to " + compare.Change(*row.RatioHigh) + ")"
+		}
+		p.mark(s.title, clean(row.Cell), vg.Point{X: px(*row.Ratio), Y: mid}, text)
 		p.write("value", s.value(row), f, t.ink, vg.Point{X: data.Max.X + 6, Y: mid}, left, middle)
 		names := s.name(row, width)
 		top := mid + vg.Length(len(names))*smallSize*lineSpacing/2 - smallSize*(lineSpacing-1)/2

@@ -121,14 +121,14 @@ func sweepPanels(g *gathered, q quantity, t *theme) (panels []panel, common, not
 			}
 		}
 		if lost > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %d more series are not drawn; choose among them with --cells.", c.title, lost))
+			notes = append(notes, fmt.Sprintf("%s: series that are not drawn: %d more; choose among them with --cells.", c.title, lost))
 		}
 		if len(c.lines) > 0 {
 			charts = append(charts, c)
 		}
 	}
 	if hidden > 0 {
-		notes = append(notes, fmt.Sprintf("%d cells without a positive value are not drawn.", hidden))
+		notes = append(notes, "Not drawn for want of a positive value: "+unit.Count(hidden, "cell")+".")
 	}
 	if len(charts) > mostPanels {
 		var left []string

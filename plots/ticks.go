@@ -8,10 +8,11 @@ import (
 	"hopbench/results/unit"
 )
 
-// tick is a mark of an axis; without a label it is a minor one.
+// tick is a mark of an axis; without a label it is a minor one. The label of a filler is good to have where there is room.
 type tick struct {
 	at    float64
 	label string
+	fill  bool
 }
 
 // scale maps values of an axis to 0..1.
@@ -62,8 +63,8 @@ func span(values []float64, positive bool) (lo, hi float64, ok bool) {
 	return lo, hi, ok
 }
 
-// byteScale is a logarithmic axis of bytes: a tick at each power of two, labelled in IEC units at every step of the exponent
-// that leaves no more than most labels. A single size gets a factor of two on both sides.
+// byteScale is a logarithmic axis of bytes: a tick at each power of two, labelled in IEC units at every step of the exponent that leaves
+// no more than most labels, and at both ends, also where a size there is no power of two. A single size gets a factor of two on both sides.
 func byteScale(values []float64, most int) scale {
 	lo, hi, ok := span(values, true)
 	if !ok {
@@ -74,18 +75,39 @@ func byteScale(values []float64, most int) scale {
 		s.min, s.max = math.Exp2(math.Floor(math.Log2(lo))-1), math.Exp2(math.Ceil(math.Log2(hi))+1)
 	}
 	first, last := int(math.Ceil(math.Log2(s.min)-1e-9)), int(math.Floor(math.Log2(s.max)+1e-9))
-	step := 1
-	for (last-first)/step+1 > max(most, 2) {
-		step *= 2
+	step := evenStep(last-first, max(most, 2))
+	if at := math.Exp2(float64(first)); !near(at, s.min) {
+		s.ticks = append(s.ticks, tick{at: s.min, label: bytesLabel(s.min)})
 	}
 	for e := first; e <= last; e++ {
 		t := tick{at: math.Exp2(float64(e))}
-		if (e-first)%step == 0 {
+		switch {
+		case near(t.at, s.min) || near(t.at, s.max):
+			t.label = bytesLabel(t.at)
+		case (e-first)%step == 0:
 			t.label = bytesLabel(t.at)
 		}
 		s.ticks = append(s.ticks, t)
 	}
+	if at := math.Exp2(float64(last)); !near(at, s.max) {
+		s.ticks = append(s.ticks, tick{at: s.max, label: bytesLabel(s.max)})
+	}
 	return s
+}
+
+// evenStep is the step over n intervals that leaves no more than most labels: the least that divides n, so that the last tick has a label
+// as far from its neighbour as the others; where that is more than twice the least that there is room for, the latter.
+func evenStep(n, most int) int {
+	least := 1
+	for n/least+1 > most {
+		least++
+	}
+	for step := least; step <= 2*least && step <= n; step++ {
+		if n%step == 0 {
+			return step
+		}
+	}
+	return least
 }
 
 func bytesLabel(v float64) string {
@@ -125,9 +147,12 @@ func decadeScale(values []float64, label func(float64) string) scale {
 				continue
 			}
 			t := tick{at: v}
+			end := near(v, s.min) || near(v, s.max)
 			switch {
 			case i == 1 && ((e%step)+step)%step == 0, powers < 3 && (i == 2 || i == 5):
 				t.label = label(v)
+			case end:
+				t.label, t.fill = label(v), true
 			case powers > 12:
 				continue
 			}
@@ -190,7 +215,7 @@ func linearScale(values []float64, zero bool, most int, label func(float64) stri
 		if math.Abs(v) < step/1e6 {
 			v = 0
 		}
-		s.ticks = append(s.ticks, tick{v, label(v)})
+		s.ticks = append(s.ticks, tick{at: v, label: label(v)})
 	}
 	return s
 }

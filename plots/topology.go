@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"hopbench/results"
 	"hopbench/results/unit"
 )
 
@@ -17,6 +18,8 @@ import (
 type Graph struct {
 	Boxes []Box  `json:"boxes"`
 	Links []Link `json:"lines"`
+	// Realm is that of the whole machine: emulated is said at each device. Empty is hardware.
+	Realm string `json:"realm,omitempty"`
 }
 
 // Box is one thing of a topology. Rank 0 is the root complex; a box stands below those of lesser rank.
@@ -46,8 +49,12 @@ func Topology(g Graph, o Options) (*Figure, error) {
 	f := newFigure(o, "Topology", "What hangs on the PCI bus. Figures: one direction, as the link was trained.")
 	t := &tree{parent: map[string]string{}, label: map[string]Link{}}
 	index := map[string]Box{}
+	emulated := g.Realm == results.RealmEmulated
 	for _, b := range g.Boxes {
 		b.Label, b.Group = clean(b.Label), clean(b.Group)
+		if emulated && (b.Kind == "gpu" || b.Kind == "nic") {
+			b.Label += ", emulated"
+		}
 		b.Rank = min(max(b.Rank, 0), 12)
 		if _, again := index[b.ID]; again {
 			continue
@@ -74,8 +81,11 @@ func Topology(g Graph, o Options) (*Figure, error) {
 	if len(t.across) > 0 {
 		f.Caption[0] = "Lines with round ends, at the right: NVLink and what else does not follow the bus. " + f.Caption[0]
 	}
+	if emulated {
+		f.Caption = append(f.Caption, "Emulated: the machine is one of software, and the figures are what its devices claim, not what any hardware does.")
+	}
 	if missing > 0 {
-		f.Caption = append(f.Caption, fmt.Sprintf("Not drawn for want of a box at an end: %s.", plural(int64(missing), "line")))
+		f.Caption = append(f.Caption, fmt.Sprintf("Not drawn for want of a box at an end: %s.", unit.Count(missing, "line")))
 	}
 	return f, nil
 }
@@ -224,6 +234,11 @@ func (t *tree) draw(p *pen, r vg.Rectangle, _, rightGutter vg.Length) {
 		}
 		box := vg.Rectangle{Min: vg.Point{X: x, Y: centre - boxHeight/2}, Max: vg.Point{X: x + w, Y: centre + boxHeight/2}}
 		p.box(box, c)
+		says := label
+		if link := t.linkText(t.label[b.ID]); link != "" {
+			says += ": " + link
+		}
+		p.place("", label, box, says)
 		p.write("label", text, f, readable(c), vg.Point{X: x + 5, Y: centre}, left, middle)
 		p.write("value", side, face(smallSize, false), th.muted, vg.Point{X: x + w + 5, Y: centre}, left, middle)
 		ends[b.ID] = x + w

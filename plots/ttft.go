@@ -3,9 +3,11 @@ package plots
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"hopbench/bench/ttft/figure"
 	"hopbench/bench/ttft/report"
@@ -232,7 +234,7 @@ func about(doc *report.Document, length, load bool) string {
 	case p.Load.Rate > 0:
 		parts = append(parts, plain(p.Load.Rate)+" requests/s")
 	case p.Load.Concurrency > 0:
-		parts = append(parts, fmt.Sprintf("%d users", p.Load.Concurrency))
+		parts = append(parts, unit.Count(p.Load.Concurrency, "user"))
 	default:
 		parts = append(parts, "one request alone")
 	}
@@ -288,6 +290,38 @@ func projected(doc *report.Document) []string {
 	}
 	if len(sources) > 0 {
 		out = append(out, "Transfer: "+strings.Join(first(sources, 4), "; ")+".")
+	}
+	return append(out, measuredBy(doc)...)
+}
+
+// measuredBy says where, when and by what the measured links were, as the caption of other figures does.
+func measuredBy(doc *report.Document) []string {
+	g := gathered{}
+	for _, r := range doc.Runs {
+		run := &results.Run{File: r.File, Header: results.Header{ToolVersion: r.ToolVersion, ToolCommit: r.ToolCommit, Hosts: r.Hosts}}
+		if t, err := time.Parse(time.RFC3339, r.Started); err == nil {
+			run.Header.Started = t
+		}
+		g.runs = append(g.runs, run)
+	}
+	kinds := map[string]int{}
+	for i := range doc.Projections {
+		kinds[orElse(doc.Projections[i].Provenance["transfer"], "given")]++
+	}
+	var words []string
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		words = append(words, fmt.Sprintf("%d %s", kinds[k], clean(k)))
+	}
+	text := "TTFT: projected"
+	if len(words) > 0 {
+		text += "; links: " + strings.Join(words, ", ")
+	}
+	out := []string{text + "."}
+	if len(g.runs) > 0 {
+		out = append(out, g.origin(nil, nil)...)
+	}
+	if doc.Tool != "" {
+		out[len(out)-1] += " Projected by " + clean(doc.Tool) + "."
 	}
 	return out
 }

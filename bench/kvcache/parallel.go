@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"hopbench/results/unit"
 )
 
 const maxRanks = 1024
@@ -116,7 +118,7 @@ func (p Parallel) normal(name string) side {
 	}
 	if p.NICs != nil {
 		if len(p.NICs) != ranks {
-			return fail("nics names %d NICs for %d ranks", len(p.NICs), ranks)
+			return fail("nics names %s for %s", unit.Count(len(p.NICs), "NIC"), unit.Count(ranks, "rank"))
 		}
 		for i, nic := range p.NICs {
 			if nic < 0 || (p.Rails > 0 && nic >= p.Rails) {

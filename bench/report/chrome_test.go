@@ -200,6 +200,21 @@ func (c *chrome) wait(expression string) {
 	}
 }
 
+// press presses keys one after the other, as a keyboard would.
+func (c *chrome) press(keys ...string) {
+	c.t.Helper()
+	for _, k := range keys {
+		code := map[string]int{"Tab": 9, "Enter": 13, " ": 32, "ArrowDown": 40}[k]
+		text := map[string]string{"Enter": "\r", " ": " "}[k]
+		down := map[string]any{"type": "rawKeyDown", "key": k, "code": map[bool]string{true: "Space", false: k}[k == " "], "windowsVirtualKeyCode": code}
+		if text != "" {
+			down["type"], down["text"] = "keyDown", text
+		}
+		c.call("Input.dispatchKeyEvent", down, nil)
+		c.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": k, "windowsVirtualKeyCode": code}, nil)
+	}
+}
+
 // look sets the width of the window and the colours that the reader prefers.
 func (c *chrome) look(width, height int, scheme string) {
 	c.t.Helper()

@@ -64,7 +64,7 @@ func (r *Report) draw(runs []results.Run) error {
 			if empty {
 				break
 			}
-			d, err := inline(themes[0].Bytes(), themes[1].Bytes(), last.Series(), fmt.Sprintf("%s-%.0f", k.name, width))
+			d, err := inline(themes[0].Bytes(), themes[1].Bytes(), last.Marks(), fmt.Sprintf("%s-%.0f", k.name, width))
 			if err != nil {
 				return fmt.Errorf("figure %s: %w", k.name, err)
 			}

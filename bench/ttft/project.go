@@ -8,6 +8,7 @@ import (
 	"hopbench/bench/ttft/curve"
 	"hopbench/bench/ttft/link"
 	"hopbench/bench/ttft/sim"
+	"hopbench/results/unit"
 )
 
 // Projection is TTFT on one link under one load. Times are seconds.
@@ -26,6 +27,8 @@ type Projection struct {
 	Unserviceable *sim.Unserviceable
 	// Warnings travel with the numbers.
 	Warnings []string
+	// RankSigma is the spread of the ranks' times that was used, 0 where there is none.
+	RankSigma float64
 	// Provenance of each part: measured, reference, projected, given or assumed.
 	Provenance map[string]string
 }
@@ -139,6 +142,7 @@ func (p *Projection) describe(g *geometry) error {
 			p.warn(w)
 		}
 	}
+	p.spread(len(k.layout.Ranks))
 	if p.Link.Hypothetical != "" {
 		p.warn("hypothetical: " + p.Link.Hypothetical)
 	}
@@ -152,7 +156,23 @@ func (p *Projection) describe(g *geometry) error {
 		"transfer": p.Link.Provenance, "prefill": s.Prefill.Provenance, "first_decode": s.Step.Provenance,
 		"orchestration": s.Engine.HandoverFrom, "queue": "projected", "geometry": "computed",
 	}
+	if s.RankSigma != nil {
+		p.Provenance["rank_spread"] = "given"
+	} else if p.RankSigma > 0 {
+		p.Provenance["rank_spread"] = "measured"
+	}
 	return nil
+}
+
+// spread takes the ranks' spread: what the scenario gives, else what was measured on the link.
+func (p *Projection) spread(ranks int) {
+	if given := p.Scenario.RankSigma; given != nil {
+		p.RankSigma = *given
+		return
+	}
+	if sigma, _, ok := p.Link.Spread(); ok && ranks > 1 {
+		p.RankSigma = sigma
+	}
 }
 
 // config puts the simulation together.
@@ -179,7 +199,7 @@ func (p *Projection) config(g *geometry, t *transfer) (sim.Config, error) {
 		Wire: sim.Wire{
 			Demand: t.demand, Egress: egress, Ingress: ingress, Spine: s.Spine,
 			EgressLanes: lanes(s.Layout.Prefill), IngressLanes: lanes(s.Layout.Decode),
-			Ranks: len(k.layout.Ranks), Sigma: s.RankSigma,
+			Ranks: len(k.layout.Ranks), Sigma: p.RankSigma, Typical: s.Load.Requests == 1 && s.Load.Trace == nil,
 		},
 		Serving: sim.Serving{
 			Overlap: s.Overlap, Layers: max(1, attentionLayers(s)), Pull: s.Engine.OnRequest, Concurrent: s.Engine.Concurrent,
@@ -236,10 +256,10 @@ func (p *Projection) simulate(g *geometry, b bound) (sim.Result, error) {
 func (p *Projection) sanity() {
 	r := &p.Result
 	if r.Expired > 0 {
-		p.warn(fmt.Sprintf("%d of %d requests lost their lease before decode could pull: they have no first token and are in no percentile", r.Expired, r.Requests))
+		p.warn(fmt.Sprintf("%d of %s lost their lease before decode could pull: they have no first token and are in no percentile", r.Expired, unit.Count(r.Requests, "request")))
 	}
 	if n := r.TTFT.Samples; n < 100 && r.Requests > 1 {
-		p.warn(fmt.Sprintf("%d samples: no p99", n))
+		p.warn(unit.Count(n, "sample") + ": no p99")
 	}
 	if p.Scenario.Load.Trace != nil && p.Scenario.Prefill.High < float64(longest(p)) {
 		p.warn(fmt.Sprintf("extrapolated: the longest prompt has %d tokens, prefill was measured to %.0f", longest(p), p.Scenario.Prefill.High))

@@ -219,7 +219,7 @@ func TestBadScenarios(t *testing.T) {
 		"no prefill time":             func(s *Scenario) { s.Prefill = nil },
 		"no model":                    func(s *Scenario) { s.Model = nil },
 		"it needs an engine that":     func(s *Scenario) { s.Overlap = sim.Chunked },
-		"spread of ranks":             func(s *Scenario) { s.RankSigma = math.NaN() },
+		"spread of ranks":             func(s *Scenario) { nan := math.NaN(); s.RankSigma = &nan },
 		"does not fit prefill's":      func(s *Scenario) { s.PrefillPool = 100 },
 	} {
 		s := base(t)

@@ -34,10 +34,12 @@ type Scenario struct {
 	DecodePool    int // tokens of KV of one decode worker; 0: no limit
 	DecodeCache   int // tokens that one decode worker keeps of earlier requests; 0: none
 
-	Router    float64     // seconds before prefill
-	Overlap   sim.Overlap // of the engine's preset, or another
-	Spine     float64     // bytes/s between all prefill and all decode workers; 0: no limit
-	RankSigma float64     // spread of the ranks' times (lognormal); 0: none
+	Router  float64     // seconds before prefill
+	Overlap sim.Overlap // of the engine's preset, or another
+	Spine   float64     // bytes/s between all prefill and all decode workers; 0: no limit
+	// RankSigma is the spread of the ranks' times (sigma of a lognormal). Nil: that of requests alone on the link, where it was
+	// measured and a request has several ranks; else none.
+	RankSigma *float64
 
 	Load   Load
 	Limit  float64 // of TTFT in seconds; 0: none
@@ -157,15 +159,15 @@ func (s *Scenario) check() error {
 	case s.Prefill == nil:
 		return errors.New("no prefill time")
 	case s.PrefillWorkers < 1 || s.DecodeWorkers < 1 || s.PrefillWorkers > 100_000 || s.DecodeWorkers > 100_000:
-		return fmt.Errorf("%d prefill and %d decode workers", s.PrefillWorkers, s.DecodeWorkers)
+		return fmt.Errorf("prefill workers %d, decode workers %d: outside 1 to 100000", s.PrefillWorkers, s.DecodeWorkers)
 	case !(s.Step.Base > 0) || !(s.Step.PerRequest >= 0) || math.IsInf(s.Step.Base+s.Step.PerRequest, 0):
 		return fmt.Errorf("a decode step of %g s and %g s a request", s.Step.Base, s.Step.PerRequest)
 	case s.Budget < 0 || s.PrefillPool < 0 || s.DecodePool < 0 || s.PrefillCache < 0 || s.DecodeCache < 0 || s.DecodeBatch < 0:
 		return errors.New("a budget, pool, cache or batch is negative")
 	case !(s.Router >= 0) || !(s.Engine.Handover >= 0) || math.IsInf(s.Router+s.Engine.Handover, 0):
 		return fmt.Errorf("router %g s, handover %g s", s.Router, s.Engine.Handover)
-	case !(s.RankSigma >= 0) || s.RankSigma > 5:
-		return fmt.Errorf("a spread of ranks of %g is outside 0 to 5", s.RankSigma)
+	case s.RankSigma != nil && (!(*s.RankSigma >= 0) || *s.RankSigma > 5):
+		return fmt.Errorf("a spread of ranks of %g is outside 0 to 5", *s.RankSigma)
 	case !(s.Spine >= 0) || math.IsInf(s.Spine, 0):
 		return fmt.Errorf("a spine of %g bytes/s", s.Spine)
 	case s.Limit < 0:

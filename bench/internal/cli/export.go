@@ -44,6 +44,7 @@ Formats:` + summaries.String(),
 			if err != nil {
 				return usagef("%w", err)
 			}
+			remark(env, runs)
 			var w io.Writer = env.Stdout
 			if out != "" {
 				f, err := createNew(out, "--out", force)

@@ -45,14 +45,15 @@ func runHold(env *Env, f kvFlags, model string) error {
 	var rows []*heldRow
 	at := map[string]*heldRow{}
 	for _, pair := range pairs {
-		cells, err := cellsOf(pair[0]...)
+		from, err := told(env, pair[0]...)
 		if err != nil {
 			return usagef("--measured: %v", err)
 		}
-		sweep, err := cellsOf(pair[1]...)
+		by, err := told(env, pair[1]...)
 		if err != nil {
 			return usagef("--sweep: %v", err)
 		}
+		cells, sweep := cellsOf(from), cellsOf(by)
 		if f.fastest {
 			cells, sweep = fastest(cells), fastest(sweep)
 		}
@@ -160,24 +161,37 @@ func middle(values []float64) float64 {
 	return (v[(n-1)/2] + v[n/2]) / 2
 }
 
-// cellsOf is the cells of result files, each with what its file says of all.
-func cellsOf(paths ...string) ([]results.Cell, error) {
+// told reads result files and says on standard error what their reader will find wrong with them: a run that was cut off, or was stopped.
+func told(env *Env, paths ...string) ([]results.Run, error) {
 	runs, err := results.ReadFiles(paths...)
 	if err != nil {
 		return nil, err
 	}
-	var cells []results.Cell
+	remark(env, runs)
+	return runs, nil
+}
+
+// remark says of each run what its file's reader warned of, and whether it was stopped.
+func remark(env *Env, runs []results.Run) {
 	for _, r := range runs {
-		for _, c := range r.Cells {
-			// A file says once what holds for all its cells.
-			if c.Provenance == "" {
-				c.Provenance = r.Header.Provenance
+		for _, w := range r.Warnings {
+			fmt.Fprintf(env.Stderr, "hopbench: %s\n", w)
+		}
+		if r.Footer != nil && r.Footer.State != results.StateComplete {
+			why := ""
+			if r.Footer.Reason != "" {
+				why = ": " + r.Footer.Reason
 			}
-			if c.Source == "" {
-				c.Source = r.Header.Source
-			}
-			cells = append(cells, c)
+			fmt.Fprintf(env.Stderr, "hopbench: %s: the run is %s%s\n", r.File, r.Footer.State, why)
 		}
 	}
-	return cells, nil
+}
+
+// cellsOf is the cells of runs.
+func cellsOf(runs []results.Run) []results.Cell {
+	var cells []results.Cell
+	for _, r := range runs {
+		cells = append(cells, r.Cells...)
+	}
+	return cells
 }

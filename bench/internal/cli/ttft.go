@@ -13,12 +13,11 @@ import (
 
 	"hopbench/bench/kvcache"
 	"hopbench/bench/ttft"
-	"hopbench/bench/ttft/curve"
 	"hopbench/bench/ttft/engine"
 	"hopbench/bench/ttft/example"
-	"hopbench/bench/ttft/link"
 	"hopbench/bench/ttft/load"
 	"hopbench/bench/ttft/prefill"
+	"hopbench/bench/ttft/question"
 	"hopbench/bench/ttft/report"
 	"hopbench/bench/ttft/sim"
 	"hopbench/results/unit"
@@ -79,7 +78,13 @@ handing over, under a load. Transfer times come from result files; --reference p
 them and --link figures of your own, each marked as what it is.
 
 What was not measured is refused; --extrapolate answers it all the same and says so.
-Without a load one request has everything to itself.`,
+Without a load one request has everything to itself. A load that no link can serve has no TTFT at any
+percentile: the part that is asked for more than it has is named with its utilisation, and the exit
+status is 1, unless something else was asked beside it (--find, --against-isl, --against-rate,
+--aggregated-p50, --aggregated-p99).
+
+The spread of the ranks of a request, the slowest of which ends it, is measured where the result file
+has the times of requests alone (run --kv keeps them); --rank-spread replaces it.`,
 		Example: `  hopbench ttft llama-3.1-8b --isl 8000 --reference
   hopbench ttft Qwen/Qwen3-8B --isl 8192 --tp 8 --results runs/ --prefill-rate 40000 --rate 2 --limit 500ms --find rate,bandwidth
   hopbench ttft llama-3.1-70b --isl 8192 --tp 8 --link fabric=50GB/s,latency=2us --concurrency 32 --sensitivity
@@ -107,10 +112,10 @@ Without a load one request has everything to itself.`,
 }
 
 func (f *ttftFlags) register(cmd *cobra.Command) {
-	fs := cmd.Flags()
+	fs, d := cmd.Flags(), question.Defaults()
 	fs.SortFlags = false
 	fs.Int64Var(&f.kv.tokens, "isl", 0, "prompt tokens (input sequence length); a trace has its own")
-	fs.IntVar(&f.osl, "osl", 128, "output tokens")
+	fs.IntVar(&f.osl, "osl", d.Output, "output tokens")
 	fs.StringSliceVar(&f.results, "results", nil, "result files, or folders of them")
 	fs.StringSliceVar(&f.transports, "transport", nil, "only these transports of the result files")
 	fs.BoolVar(&f.reference, "reference", false, "put the field's published links beside, marked as references")
@@ -131,20 +136,20 @@ func (f *ttftFlags) register(cmd *cobra.Command) {
 	fs.DurationVar(&f.floor, "prefill-floor", 0, "least time of a prefill iteration (with --prefill-rate or by FLOPs)")
 	fs.StringVar(&f.gpu, "gpu", "", "GPU for prefill by FLOPs, where nothing is measured: a100, h100, h200, h800, b200")
 	fs.IntVar(&f.gpus, "gpus", 0, "GPUs of a prefill worker, by FLOPs (default: its TP x PP)")
-	fs.Float64Var(&f.mfu, "mfu", 0.4, "share of the GPU's peak that prefill reaches, by FLOPs: an assumption")
+	fs.Float64Var(&f.mfu, "mfu", d.MFU, "share of the GPU's peak that prefill reaches, by FLOPs: an assumption")
 	fs.Float64Var(&f.params, "active-params", 0, "parameters active a token, by FLOPs (default: the catalogue's)")
 	fs.IntVar(&f.prefills, "prefill-workers", 1, "prefill workers")
-	fs.IntVar(&f.budget, "budget", 8192, "tokens of one prefill iteration (max_num_batched_tokens); 0 for no limit")
+	fs.IntVar(&f.budget, "budget", d.Budget, "tokens of one prefill iteration (max_num_batched_tokens); 0 for no limit")
 	fs.IntVar(&f.prefillPool, "prefill-pool", 0, "KV pool of a prefill worker in tokens; 0 for no limit")
 	fs.IntVar(&f.prefillCache, "prefix-cache", 0, "prefix cache of a prefill worker in tokens (needs a trace with hash_ids)")
 	fs.IntVar(&f.decodes, "decode-workers", 1, "decode workers")
-	fs.DurationVar(&f.step, "decode-step", 20*time.Millisecond, "time of a decode step, before its requests")
-	fs.DurationVar(&f.stepEach, "decode-step-each", 100*time.Microsecond, "what each request adds to a step")
-	fs.IntVar(&f.batch, "decode-batch", 256, "most requests in a decode step; 0 for no limit")
+	fs.DurationVar(&f.step, "decode-step", seconds(d.Step), "time of a decode step, before its requests")
+	fs.DurationVar(&f.stepEach, "decode-step-each", seconds(d.StepEach), "what each request adds to a step")
+	fs.IntVar(&f.batch, "decode-batch", d.Batch, "most requests in a decode step; 0 for no limit")
 	fs.IntVar(&f.decodePool, "decode-pool", 0, "KV pool of a decode worker in tokens; 0 for no limit")
 	fs.IntVar(&f.decodeKept, "decode-cache", 0, "tokens that a decode worker keeps of earlier requests (needs a trace with hash_ids)")
 	fs.StringVar(&f.spine, "spine", "", "bandwidth between all prefill and all decode workers (400GB/s)")
-	fs.Float64Var(&f.spread, "rank-spread", 0, "spread of the ranks' transfer times (sigma of a lognormal)")
+	fs.Float64Var(&f.spread, "rank-spread", 0, "spread of the ranks' transfer times (sigma of a lognormal; default: as measured, else none)")
 
 	fs.Float64Var(&f.arrivals, "rate", 0, "Poisson arrivals a second")
 	fs.IntVar(&f.concurrency, "concurrency", 0, "users in a closed loop")
@@ -185,6 +190,8 @@ func (f *ttftFlags) register(cmd *cobra.Command) {
 	fs.BoolVar(&f.kv.estimate, "estimate", false, "read an architecture that is not known by its fields, and label the answer")
 }
 
+func seconds(v float64) time.Duration { return time.Duration(math.Round(v * 1e9)) }
+
 func engineNames() string {
 	var names []string
 	for _, p := range engine.Presets() {
@@ -212,7 +219,7 @@ func (f *ttftFlags) runExample(env *Env) error {
 	if !f.json {
 		return report.WriteExample(env.Stdout, e)
 	}
-	doc := report.Document{Projections: []report.Projection{}, Example: &report.Example{Title: e.Title, Rows: e.Rows, Cases: e.Cases, Sources: e.Sources}}
+	doc := report.Document{Projections: []report.Projection{}, Tool: toolName(), Example: &report.Example{Title: e.Title, Rows: e.Rows, Cases: e.Cases, Sources: e.Sources}}
 	for _, c := range e.Cases {
 		doc.Projections = append(doc.Projections, report.Of(c.Projection))
 	}
@@ -230,35 +237,14 @@ func (f *ttftFlags) run(env *Env, cmd *cobra.Command, model string) error {
 	if err != nil {
 		return err
 	}
-	doc := report.Document{Projections: []report.Projection{}}
-	links, err := f.allLinks(&doc, s.Engine.Operation)
+	doc := report.Document{Projections: []report.Projection{}, Tool: toolName()}
+	links, err := f.allLinks(env, &doc, s.Engine.Operation)
 	if err != nil {
 		return err
 	}
-	var kept []*link.Link
-	var list []*ttft.Projection
-	spreads := f.spreads(s)
-	for _, l := range links {
-		ok := true
-		for _, spread := range spreads {
-			c := *s
-			c.Load.Spread = spread
-			p, err := ttft.Project(&c, l)
-			var outside *curve.Outside
-			if errors.As(err, &outside) {
-				doc.Refused = append(doc.Refused, report.Refusal{Label: l.Label, Reason: err.Error() + " (--extrapolate answers, and labels it)"})
-				ok = false
-				break
-			}
-			if err != nil {
-				return usagef("%v", err)
-			}
-			list = append(list, p)
-			doc.Projections = append(doc.Projections, report.Of(p))
-		}
-		if ok {
-			kept = append(kept, l)
-		}
+	list, kept, err := question.Project(s, links, f.spreads(s), "--extrapolate", &doc)
+	if err != nil {
+		return usagef("%v", err)
 	}
 	if err := f.answers(s, kept, list, &doc, env); err != nil {
 		return err
@@ -273,7 +259,15 @@ func (f *ttftFlags) run(env *Env, cmd *cobra.Command, model string) error {
 	if len(list) == 0 {
 		return exitError{1, errors.New("no link could be projected: " + refusals(doc.Refused))}
 	}
+	if why := question.Never(list); why != "" && !f.more() {
+		return exitError{1, errors.New("no link can serve this load: " + why)}
+	}
 	return nil
+}
+
+// more reports whether something else was asked than TTFT under one load: then a load that cannot be served is one answer of several.
+func (f *ttftFlags) more() bool {
+	return len(f.find) > 0 || f.againstISL != "" || len(f.againstRate) > 0 || f.aggP50 > 0 || f.aggP99 > 0
 }
 
 func refusals(list []report.Refusal) string {
@@ -310,12 +304,14 @@ func (f *ttftFlags) scenario(cmd *cobra.Command, name string) (*ttft.Scenario, e
 		preset.Handover, preset.HandoverFrom = f.handover.Seconds(), "given"
 		preset.Sources = append(preset.Sources, "handover given by the user")
 	}
-	s := &ttft.Scenario{
-		Engine: preset, PrefillWorkers: f.prefills, DecodeWorkers: f.decodes, Budget: f.budget, DecodeBatch: f.batch,
-		PrefillPool: f.prefillPool, DecodePool: f.decodePool, PrefillCache: f.prefillCache, DecodeCache: f.decodeKept,
-		Router: f.router.Seconds(), RankSigma: f.spread, Limit: f.limit.Seconds(), Seed: f.seed, Strict: !f.extrapolate,
-		Step: ttft.Step{Base: f.step.Seconds(), PerRequest: f.stepEach.Seconds(), Provenance: "assumed"},
+	s := question.Scenario(preset)
+	s.PrefillWorkers, s.DecodeWorkers, s.Budget, s.DecodeBatch = f.prefills, f.decodes, f.budget, f.batch
+	s.PrefillPool, s.DecodePool, s.PrefillCache, s.DecodeCache = f.prefillPool, f.decodePool, f.prefillCache, f.decodeKept
+	s.Router, s.Limit, s.Seed, s.Strict = f.router.Seconds(), f.limit.Seconds(), f.seed, !f.extrapolate
+	if set("rank-spread") {
+		s.RankSigma = &f.spread
 	}
+	s.Step.Base, s.Step.PerRequest = f.step.Seconds(), f.stepEach.Seconds()
 	if set("decode-step") || set("decode-step-each") {
 		s.Step.Provenance = "given"
 	}
@@ -340,14 +336,8 @@ func (f *ttftFlags) scenario(cmd *cobra.Command, name string) (*ttft.Scenario, e
 	if s.Model, err = loadModel(name, f.kv.estimate); err != nil {
 		return nil, err
 	}
-	switch overlap := f.overlap; {
-	case overlap == "serial" || overlap == "" && preset.Overlap == "serial":
-	case overlap == "chunked" || overlap == "":
-		s.Overlap = sim.Chunked
-	case overlap == "layerwise":
-		s.Overlap = sim.Layerwise
-	default:
-		return nil, usagef("--overlap is serial, chunked or layerwise, not %q", overlap)
+	if s.Overlap, err = question.Overlap(f.overlap, preset); err != nil {
+		return nil, usagef("--%v", err)
 	}
 	if f.spine != "" {
 		if s.Spine, err = unit.ParseRate(f.spine); err != nil {
@@ -404,16 +394,11 @@ func (f *ttftFlags) load(cmd *cobra.Command, s *ttft.Scenario) error {
 		return usagef("--isl must be 1 to %d tokens, not %d", ttft.MaxTokens, f.kv.tokens)
 	}
 	l.Input = int(f.kv.tokens)
-	switch {
-	case f.arrivals > 0 && f.concurrency > 0:
+	if f.arrivals > 0 && f.concurrency > 0 {
 		return usagef("--rate and --concurrency are two loads: give one")
-	case f.arrivals == 0 && f.concurrency == 0 && l.Trace == nil:
-		l.Concurrency, l.Requests = 1, 1
-	case l.Requests > 0:
-	case f.concurrency > 0:
-		l.Requests = max(1000, 20*f.concurrency)
-	default:
-		l.Requests = 20_000
+	}
+	if err := question.Settle(&l); err != nil {
+		return usagef("%v", err)
 	}
 	s.Load = l
 	return nil
@@ -447,19 +432,12 @@ func (f *ttftFlags) prefillModel(s *ttft.Scenario) (*prefill.Model, error) {
 		}
 		return m, nil
 	}
-	name := f.gpu
-	if name == "" {
-		name = "h100"
+	if f.gpu != "" {
+		if _, err := prefill.FindGPU(f.gpu); err != nil {
+			return nil, usagef("--gpu: %v", err)
+		}
 	}
-	gpu, err := prefill.FindGPU(name)
-	if err != nil {
-		return nil, usagef("--gpu: %v", err)
-	}
-	gpus := f.gpus
-	if gpus == 0 {
-		gpus = max(1, s.Layout.Prefill.TP) * max(1, s.Layout.Prefill.PP)
-	}
-	m, err := ttft.PrefillByFLOPs(s.Model, f.params, gpu, gpus, f.mfu, f.floor.Seconds())
+	m, err := question.FLOPs(s, f.gpu, f.gpus, f.params, f.mfu, f.floor.Seconds())
 	if err != nil {
 		return nil, usagef("%v (--prefill-table, --prefill-rate or --active-params)", err)
 	}

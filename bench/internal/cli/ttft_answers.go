@@ -12,6 +12,7 @@ import (
 	"hopbench/bench/ttft/curve"
 	"hopbench/bench/ttft/figure"
 	"hopbench/bench/ttft/link"
+	"hopbench/bench/ttft/question"
 	"hopbench/bench/ttft/report"
 	"hopbench/results/unit"
 )
@@ -24,7 +25,7 @@ func (f *ttftFlags) answers(s *ttft.Scenario, links []*link.Link, list []*ttft.P
 		return err
 	}
 	for _, what := range f.find {
-		if err := oneOf("--find", what, []string{"rate", "concurrency", "bandwidth", "workers", "crossings"}); err != nil {
+		if err := oneOf("--find", what, append(question.Limits(), "crossings")); err != nil {
 			return err
 		}
 		if what != "crossings" && s.Limit <= 0 {
@@ -36,15 +37,10 @@ func (f *ttftFlags) answers(s *ttft.Scenario, links []*link.Link, list []*ttft.P
 			}
 			continue
 		}
-		if s.Load.Requests < 100 && q == ask.P99 {
-			c := *s // one request alone has no p99
-			c.Load.Requests = 2000
-			s = &c
-		}
 		for _, l := range links {
-			a, err := find(s, l, q, what)
+			a, err := question.Find(s, l, q, what)
 			if err != nil {
-				return err
+				return usagef("%v", err)
 			}
 			doc.Answers = append(doc.Answers, a)
 		}
@@ -81,50 +77,6 @@ func (f *ttftFlags) answers(s *ttft.Scenario, links []*link.Link, list []*ttft.P
 		}
 	}
 	return f.series(s, links, doc)
-}
-
-// find answers one question about the limit on one link.
-func find(s *ttft.Scenario, l *link.Link, q ask.Quantile, what string) (report.Answer, error) {
-	a := report.Answer{Transport: l.Transport, Label: l.Label, Provenance: l.Provenance}
-	limit := fmt.Sprintf("TTFT %s within %s", q, report.Seconds(s.Limit))
-	value := func(v float64, u, text string) {
-		a.Value, a.Unit, a.Text = &v, u, text
-	}
-	var err error
-	switch what {
-	case "rate":
-		a.Question = "largest rate with " + limit
-		var rate float64
-		var p *ttft.Projection
-		if rate, p, err = ask.MaxRate(s, l, q); err == nil {
-			value(rate, "requests/s", fmt.Sprintf("%.3g requests/s (prefill %.0f %% busy)", rate, 100**p.Result.Utilisation.Prefill))
-		}
-	case "concurrency":
-		a.Question = "most users with " + limit
-		var n int
-		if n, _, err = ask.MaxConcurrency(s, l, q); err == nil {
-			value(float64(n), "users", fmt.Sprintf("%d users", n))
-		}
-	case "bandwidth":
-		a.Question = "bandwidth of a NIC that " + limit + " needs"
-		var b ask.Bandwidth
-		if b, err = ask.NeededBandwidth(s, l, q); err == nil {
-			value(b.BytesPerSecond, "bytes/s", fmt.Sprintf("%.3g GB/s with this shape, %.2g times what it does: %d NICs for each", b.BytesPerSecond/1e9, b.Factor, b.NICs))
-		}
-	case "workers":
-		a.Question = "fewest workers with " + limit
-		var w ask.Workers
-		if w, err = ask.NeededWorkers(s, l, q); err == nil {
-			value(float64(w.Prefill+w.Decode), "workers", fmt.Sprintf("%d prefill and %d decode workers", w.Prefill, w.Decode))
-		}
-	}
-	if errors.Is(err, ask.ErrUnreachable) {
-		a.Text, err = err.Error(), nil
-	}
-	if err != nil {
-		return a, usagef("%v", err)
-	}
-	return a, nil
 }
 
 func (f *ttftFlags) breakEven(s *ttft.Scenario, l *link.Link) (report.Answer, error) {
@@ -178,7 +130,7 @@ func (f *ttftFlags) crossings(s *ttft.Scenario, links []*link.Link, doc *report.
 			for _, x := range list {
 				v := float64(x.Tokens)
 				doc.Answers = append(doc.Answers, report.Answer{Question: "prompt lengths where links cross, 16 to 131072 tokens", Label: x.A + " and " + x.B,
-					Text: fmt.Sprintf("at %d tokens (%s); from there on %s is faster", x.Tokens, report.Seconds(x.TTFT), x.Faster), Value: &v, Unit: "tokens"})
+					Text: fmt.Sprintf("at %s (%s); from there on %s is faster", unit.Count(x.Tokens, "token"), report.Seconds(x.TTFT), x.Faster), Value: &v, Unit: "tokens"})
 				found = true
 			}
 		}
@@ -267,7 +219,7 @@ func (f *ttftFlags) tables(w io.Writer, s *ttft.Scenario, list []*ttft.Projectio
 	}
 	p := list[0]
 	fmt.Fprintf(w, "%s, %.0f prompt tokens, %s, %s\n", s.Model.Name, p.Input, s.Engine.Name, report.OverlapName(s.Overlap))
-	fmt.Fprintf(w, "a request moves %s, %s in %d pieces of %s over %s\n", report.Bytes(p.Request.WireBytes), report.Bytes(p.Request.NICBytes), p.Request.Descriptors, report.Bytes(p.Request.PieceBytes), p.Request.NIC)
+	fmt.Fprintf(w, "a request moves %s, %s in %s of %s over %s\n", report.Bytes(p.Request.WireBytes), report.Bytes(p.Request.NICBytes), unit.Count(p.Request.Descriptors, "piece"), report.Bytes(p.Request.PieceBytes), p.Request.NIC)
 	var recorded, spread []*ttft.Projection
 	for _, p := range list {
 		if p.Scenario.Load.Spread {

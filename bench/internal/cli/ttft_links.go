@@ -12,6 +12,7 @@ import (
 
 	"hopbench/bench/ttft/curve"
 	"hopbench/bench/ttft/link"
+	"hopbench/bench/ttft/question"
 	"hopbench/bench/ttft/report"
 	"hopbench/results/unit"
 )
@@ -19,13 +20,13 @@ import (
 // allLinks is every link that was asked for: measured first, then given, then
 // the references. What was measured otherwise than asked for is refused by
 // name, or, with --extrapolate, taken and labelled.
-func (f *ttftFlags) allLinks(doc *report.Document, operation string) ([]*link.Link, error) {
+func (f *ttftFlags) allLinks(env *Env, doc *report.Document, operation string) ([]*link.Link, error) {
 	if len(f.results) == 0 && len(f.links) == 0 && !f.reference {
 		return nil, usagef("ttft needs a link: --results FILE, --link NAME=RATE or --reference")
 	}
 	var links []*link.Link
 	if len(f.results) > 0 {
-		measured, err := f.measured(doc, operation)
+		measured, err := f.measured(env, doc, operation)
 		if err != nil {
 			return nil, err
 		}
@@ -58,44 +59,23 @@ func skipped(list []string) string {
 	return " (" + strings.Join(list, "; ") + ")"
 }
 
-func (f *ttftFlags) measured(doc *report.Document, operation string) ([]*link.Link, error) {
-	cells, err := cellsOf(f.results...)
+func (f *ttftFlags) measured(env *Env, doc *report.Document, operation string) ([]*link.Link, error) {
+	runs, err := told(env, f.results...)
 	if err != nil {
 		return nil, usagef("--results: %v", err)
 	}
-	curves, notUsed, err := curve.FromCells(cells)
+	for i := range runs {
+		doc.Runs = append(doc.Runs, report.RunOf(&runs[i]))
+	}
+	links, have, err := question.Links(cellsOf(runs), question.Want{Operation: operation, Transports: f.transports, Other: f.otherThan, Extrapolate: f.extrapolate, How: "--extrapolate"}, doc)
 	if err != nil {
 		return nil, usagef("--results: %v", err)
-	}
-	doc.Skipped = notUsed
-	var links []*link.Link
-	have := map[string]bool{}
-	for _, c := range curves {
-		o := c.Origin
-		if len(f.transports) > 0 && !slices.Contains(f.transports, o.Transport) {
-			continue
-		}
-		have[o.Transport] = true
-		if o.Operation != operation {
-			doc.Refused = append(doc.Refused, report.Refusal{Label: o.Label, Reason: fmt.Sprintf("%s was measured with %s, and the engine transfers with %s", o.Label, o.Operation, operation)})
-			continue
-		}
-		l := link.Measured(c)
-		if other := f.otherThan(o); other != "" {
-			if !f.extrapolate {
-				doc.Refused = append(doc.Refused, report.Refusal{Label: o.Label, Reason: o.Label + ": " + other + " (--extrapolate takes it all the same, and labels it)"})
-				continue
-			}
-			l.Notes = append(l.Notes, "from another place: "+other)
-		}
-		links = append(links, l)
 	}
 	for _, t := range f.transports {
-		if !have[t] {
-			return nil, usagef("--transport %s: the result files have no cell of it that a transfer could be projected from%s", t, skipped(notUsed))
+		if !slices.Contains(have, t) {
+			return nil, usagef("--transport %s: the result files have no cell of it that a transfer could be projected from%s", t, skipped(doc.Skipped))
 		}
 	}
-	distinct(links)
 	return links, nil
 }
 
@@ -121,30 +101,6 @@ func or(a, b string) string {
 		return b
 	}
 	return a
-}
-
-// distinct adds to labels that would read the same what tells their links apart.
-func distinct(links []*link.Link) {
-	count := map[string]int{}
-	for _, l := range links {
-		count[l.Label]++
-	}
-	for _, l := range links {
-		if count[l.Label] < 2 {
-			continue
-		}
-		o := l.Measured()
-		more := []string{o.Memory[0] + " to " + o.Memory[1]}
-		for _, pair := range [][2]string{o.GPUWay, o.PCIDistance, o.NUMANode} {
-			if pair[0]+pair[1] != "" {
-				more = append(more, or(pair[0], "-")+"/"+or(pair[1], "-"))
-			}
-		}
-		if o.Rail != "" {
-			more = append(more, "rail "+o.Rail)
-		}
-		l.Label += " (" + strings.Join(more, ", ") + ")"
-	}
 }
 
 // parseLink reads NAME=RATE[-RATE][,latency=T][,descriptor=T].

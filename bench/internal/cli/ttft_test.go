@@ -103,8 +103,14 @@ func TestTTFTSays(t *testing.T) {
 		want string
 		args []string
 	}{
-		{0, "never", []string{"--isl", "8000", "--reference", "--prefill-rate", "20000", "--rate", "5"}},
-		{0, "is asked for 201 % of its capacity", []string{"--isl", "8000", "--reference", "--prefill-rate", "20000", "--rate", "5"}},
+		{1, "never", []string{"--isl", "8000", "--reference", "--prefill-rate", "20000", "--rate", "5"}},
+		{1, "is asked for 201 % of its capacity", []string{"--isl", "8000", "--reference", "--prefill-rate", "20000", "--rate", "5"}},
+		{1, "no link can serve this load", []string{"--isl", "8000", "--link", "a=1GB/s", "--prefill-rate", "20000", "--rate", "5"}},
+		{0, "never", []string{"--isl", "8000", "--link", "a=1GB/s", "--prefill-rate", "20000", "--rate", "5", "--limit", "2s", "--find", "rate"}},
+		{0, "never", []string{"--isl", "8000", "--link", "thin=0.5GB/s", "--link", "wide=10GB/s", "--prefill-rate", "40000", "--rate", "1"}},
+		{0, "in 32000 pieces", []string{"--isl", "8000", "--link", "a=1GB/s"}},
+		{0, "on 1 GPU of", []string{"--isl", "8000", "--link", "a=1GB/s"}},
+		{0, ": 1 NIC for each", []string{"--isl", "8000", "--link", "a=50GB/s", "--limit", "2s", "--find", "bandwidth"}},
 		{0, "hypothetical", []string{"--isl", "100", "--reference"}},
 		{0, "largest rate", []string{"--isl", "8000", "--link", "a=10GB/s,latency=1us", "--prefill-table", table, "--limit", "1s", "--find", "rate,concurrency,bandwidth,workers"}},
 		{0, "faster", []string{"--isl", "8000", "--link", "a=1GB/s", "--link", "b=10GB/s,latency=100ms", "--find", "crossings"}},

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -9,6 +8,7 @@ import (
 	"hopbench/bench/ttft/ask"
 	"hopbench/bench/ttft/curve"
 	"hopbench/bench/ttft/link"
+	"hopbench/bench/ttft/question"
 	"hopbench/bench/ttft/report"
 	"hopbench/results"
 	"hopbench/results/unit"
@@ -58,48 +58,9 @@ func Of(a Ask, cells []results.Cell, files ...string) (*Answer, error) {
 	}
 	out := &Answer{Command: a.Command(files...), Rows: []Row{}}
 	out.Document.Projections = []report.Projection{}
-	links, err := a.links(cells, s.Engine.Operation, &out.Document)
+	links, _, err := question.Links(cells, question.Want{Operation: s.Engine.Operation}, &out.Document)
 	if err != nil {
 		return nil, err
-	}
-	var list []*ttft.Projection
-	var kept []*link.Link
-	for _, l := range links {
-		p, err := ttft.Project(s, l)
-		var outside *curve.Outside
-		if errors.As(err, &outside) {
-			out.Document.Refused = append(out.Document.Refused, report.Refusal{Label: l.Label, Reason: err.Error() + " (extrapolating answers, and labels it)"})
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		list, kept = append(list, p), append(kept, l)
-		out.Document.Projections = append(out.Document.Projections, report.Of(p))
-	}
-	if a.Find {
-		if err := find(s, kept, ask.Quantile(or(a.Quantile, "p99")), &out.Document); err != nil {
-			return nil, err
-		}
-	}
-	out.texts(a, list)
-	return out, nil
-}
-
-// links are the measured ones of the engine's operation, then the references.
-func (a Ask) links(cells []results.Cell, operation string, doc *report.Document) ([]*link.Link, error) {
-	curves, skipped, err := curve.FromCells(cells)
-	if err != nil {
-		return nil, err
-	}
-	doc.Skipped = skipped
-	var links []*link.Link
-	for _, c := range curves {
-		if o := c.Origin; o.Operation != operation {
-			doc.Refused = append(doc.Refused, report.Refusal{Label: o.Label, Reason: fmt.Sprintf("%s was measured with %s, and the engine transfers with %s", o.Label, o.Operation, operation)})
-			continue
-		}
-		links = append(links, link.Measured(c))
 	}
 	if a.References {
 		refs, err := link.References(0)
@@ -108,65 +69,23 @@ func (a Ask) links(cells []results.Cell, operation string, doc *report.Document)
 		}
 		links = append(links, refs...)
 	}
-	distinct(links)
-	return links, nil
-}
-
-// distinct numbers the labels that would read the same, and says what their memories are.
-func distinct(links []*link.Link) {
-	count := map[string]int{}
-	for _, l := range links {
-		count[l.Label]++
+	list, kept, err := question.Project(s, links, []bool{false}, "extrapolating", &out.Document)
+	if err != nil {
+		return nil, err
 	}
-	for _, l := range links {
-		if o := l.Measured(); count[l.Label] > 1 && o != nil {
-			l.Label += " (" + o.Memory[0] + " to " + o.Memory[1] + rail(o.Rail) + ")"
+	if a.Find {
+		for _, what := range []string{"rate", "bandwidth"} {
+			for _, l := range kept {
+				found, err := question.Find(s, l, ask.Quantile(or(a.Quantile, "p99")), what)
+				if err != nil {
+					return nil, err
+				}
+				out.Document.Answers = append(out.Document.Answers, found)
+			}
 		}
 	}
-}
-
-func rail(name string) string {
-	if name == "" {
-		return ""
-	}
-	return ", rail " + name
-}
-
-// find asks for the largest rate within the limit on each link, and for the bandwidth that the limit needs.
-func find(s *ttft.Scenario, links []*link.Link, q ask.Quantile, doc *report.Document) error {
-	limit := fmt.Sprintf("TTFT %s within %s", q, report.Seconds(s.Limit))
-	if s.Load.Requests < 100 && q == ask.P99 {
-		c := *s // one request alone has no p99
-		c.Load.Requests = 2000
-		s = &c
-	}
-	for _, what := range []string{"rate", "bandwidth"} {
-		for _, l := range links {
-			a := report.Answer{Transport: l.Transport, Label: l.Label, Provenance: l.Provenance}
-			var err error
-			if what == "rate" {
-				a.Question, a.Unit = "largest rate with "+limit, "requests/s"
-				var rate float64
-				if rate, _, err = ask.MaxRate(s, l, q); err == nil {
-					a.Value, a.Text = &rate, fmt.Sprintf("%.3g requests/s", rate)
-				}
-			} else {
-				a.Question, a.Unit = "bandwidth of a NIC that "+limit+" needs", "bytes/s"
-				var b ask.Bandwidth
-				if b, err = ask.NeededBandwidth(s, l, q); err == nil {
-					a.Value, a.Text = &b.BytesPerSecond, fmt.Sprintf("%s, %.2g times what it does", unit.Rate(b.BytesPerSecond), b.Factor)
-				}
-			}
-			if errors.Is(err, ask.ErrUnreachable) {
-				a.Text, a.Unit, err = err.Error(), "", nil
-			}
-			if err != nil {
-				return err
-			}
-			doc.Answers = append(doc.Answers, a)
-		}
-	}
-	return nil
+	out.texts(a, list)
+	return out, nil
 }
 
 // texts makes what people read of the document, and nothing that is not in it.
@@ -204,8 +123,8 @@ func (out *Answer) texts(a Ask, list []*ttft.Projection) {
 		return
 	}
 	p := list[0]
-	out.About = fmt.Sprintf("%s, %.0f prompt tokens, %s, %s transfer: a request moves %s, %s in %d pieces of %s over %s.", p.Scenario.Model.Name, p.Input, p.Scenario.Engine.Engine,
-		report.OverlapName(p.Scenario.Overlap), report.Bytes(p.Request.WireBytes), report.Bytes(p.Request.NICBytes), p.Request.Descriptors, report.Bytes(p.Request.PieceBytes), p.Request.NIC)
+	out.About = fmt.Sprintf("%s, %.0f prompt tokens, %s, %s transfer: a request moves %s, %s in %s of %s over %s.", p.Scenario.Model.Name, p.Input, p.Scenario.Engine.Engine,
+		report.OverlapName(p.Scenario.Overlap), report.Bytes(p.Request.WireBytes), report.Bytes(p.Request.NICBytes), unit.Count(p.Request.Descriptors, "piece"), report.Bytes(p.Request.PieceBytes), p.Request.NIC)
 	out.Assumed = report.Assumptions(p)
 }
 
@@ -287,7 +206,7 @@ func Slim(cells []results.Cell) []results.Cell {
 			PieceBytes: c.PieceBytes, TotalBytes: c.TotalBytes, Descriptors: c.Descriptors, Pattern: c.Pattern, Depth: c.Depth, Streams: c.Streams,
 			Concurrency: c.Concurrency, InitiatorMemory: c.InitiatorMemory, TargetMemory: c.TargetMemory, InitiatorGPUWay: c.InitiatorGPUWay,
 			TargetGPUWay: c.TargetGPUWay, Wait: c.Wait, Rail: c.Rail, InitiatorHost: c.InitiatorHost, TargetHost: c.TargetHost, Schedule: c.Schedule,
-			RateBytesPerSecond: c.RateBytesPerSecond, Status: c.Status, Provenance: c.Provenance, Source: c.Source, View: c.View, Verified: c.Verified, Pieces: c.Pieces}
+			RateBytesPerSecond: c.RateBytesPerSecond, Status: c.Status, Provenance: c.Provenance, Source: c.Source, View: c.View, Verified: c.Verified, Pieces: c.Pieces, RequestSeconds: curve.Times(&c)}
 		if b := c.Bandwidth; b != nil {
 			k.Bandwidth = &results.Bandwidth{BytesPerSecond: b.BytesPerSecond, Low: b.Low, High: b.High, Rounds: []float64{}}
 		}

@@ -17,7 +17,7 @@ import (
 	"hopbench/bench/ttft"
 	"hopbench/bench/ttft/engine"
 	"hopbench/bench/ttft/prefill"
-	"hopbench/bench/ttft/sim"
+	"hopbench/bench/ttft/question"
 )
 
 // Ask is what a reader of a report may set. The zero value of a field that has a default means the default.
@@ -47,14 +47,11 @@ type Ask struct {
 // Default is what a report shows before its reader changes anything: a model of the size that fits one GPU, a prompt of 8192
 // tokens, one request alone, and the field's published links beside the measured ones.
 func Default() Ask {
-	return Ask{Model: "meta-llama/Meta-Llama-3.1-8B", ISL: 8192, OSL: 128, TP: 1, Engine: engine.Presets()[0].Name, GPU: "h100", Workers: 1, Decoders: 1, Quantile: "p99", References: true}
+	return Ask{Model: "meta-llama/Meta-Llama-3.1-8B", ISL: 8192, OSL: question.Defaults().Output, TP: 1, Engine: engine.Presets()[0].Name, GPU: question.Defaults().GPU, Workers: 1, Decoders: 1, Quantile: "p99", References: true}
 }
 
-// The simulation of a page must end while its reader waits.
-const (
-	mostRequests = 20_000
-	mostUsers    = 1000
-)
+// mostUsers bounds a page's simulation, which must end while its reader waits.
+const mostUsers = 1000
 
 // scenario is the deployment and the load of the ask, with the defaults of `hopbench ttft`.
 func (a Ask) scenario() (*ttft.Scenario, error) {
@@ -71,8 +68,6 @@ func (a Ask) scenario() (*ttft.Scenario, error) {
 		return nil, fmt.Errorf("the prompt must be 1 to %d tokens, not %d", ttft.MaxTokens, a.ISL)
 	case !(a.Rate >= 0) || math.IsInf(a.Rate, 0) || a.Users < 0:
 		return nil, errors.New("a rate and a number of users are not negative")
-	case a.Rate > 0 && a.Users > 0:
-		return nil, errors.New("a rate and a number of users are two loads: give one")
 	case a.Users > mostUsers:
 		return nil, fmt.Errorf("%d users: a page simulates %d at most; `hopbench ttft` takes more", a.Users, mostUsers)
 	case !(a.Limit >= 0) || math.IsInf(a.Limit, 0):
@@ -86,33 +81,21 @@ func (a Ask) scenario() (*ttft.Scenario, error) {
 	if a.TP > 1 {
 		tp.TP = a.TP
 	}
-	s := &ttft.Scenario{
-		Engine: preset, PrefillWorkers: max(1, a.Workers), DecodeWorkers: max(1, a.Decoders), Budget: 8192, DecodeBatch: 256,
-		Limit: a.Limit, Seed: 1, Strict: !a.Extrapolate, Step: ttft.Step{Base: 0.020, PerRequest: 0.0001, Provenance: "assumed"},
-		Layout: kvcache.Options{Tokens: a.ISL, BlockTokens: preset.BlockTokens, KVDType: "auto", StateDType: "auto",
-			Placement: preset.Placement, Order: kvcache.ByLayer, StagingBytes: 512 << 20, Prefill: tp, Decode: tp},
-		Load: ttft.Load{Rate: a.Rate, Concurrency: a.Users, Speed: 1, Input: int(a.ISL), Output: a.OSL},
+	d := question.Defaults()
+	s := question.Scenario(preset)
+	s.PrefillWorkers, s.DecodeWorkers = max(1, a.Workers), max(1, a.Decoders)
+	s.Limit, s.Strict = a.Limit, !a.Extrapolate
+	s.Layout.Tokens, s.Layout.Prefill, s.Layout.Decode = a.ISL, tp, tp
+	s.Load.Rate, s.Load.Concurrency, s.Load.Input = a.Rate, a.Users, int(a.ISL)
+	if a.OSL > 0 {
+		s.Load.Output = a.OSL
 	}
-	if s.Load.Output == 0 {
-		s.Load.Output = 128
+	if err := question.Settle(&s.Load); err != nil {
+		return nil, err
 	}
-	switch {
-	case a.Users > 0:
-		s.Load.Requests = max(1000, 20*a.Users)
-	case a.Rate > 0:
-		s.Load.Requests = mostRequests
-	default:
-		s.Load.Concurrency, s.Load.Requests = 1, 1
+	if s.Overlap, err = question.Overlap(a.Overlap, preset); err != nil {
+		return nil, err
 	}
-	overlap := a.Overlap
-	if overlap == "" {
-		overlap = preset.Overlap
-	}
-	i := slices.Index([]string{"serial", "chunked", "layerwise"}, overlap)
-	if i < 0 {
-		return nil, fmt.Errorf("overlap is serial, chunked or layerwise, not %q", overlap)
-	}
-	s.Overlap = []sim.Overlap{sim.Serial, sim.Chunked, sim.Layerwise}[i]
 	if s.Model, err = model(a.Model); err != nil {
 		return nil, err
 	}
@@ -120,11 +103,7 @@ func (a Ask) scenario() (*ttft.Scenario, error) {
 		s.Prefill, err = prefill.Rate(a.PrefillRate, 0)
 		return s, err
 	}
-	gpu, err := prefill.FindGPU(or(a.GPU, "h100"))
-	if err != nil {
-		return nil, err
-	}
-	s.Prefill, err = ttft.PrefillByFLOPs(s.Model, 0, gpu, max(1, tp.TP), 0.4, 0)
+	s.Prefill, err = question.FLOPs(s, a.GPU, 0, 0, d.MFU, 0)
 	return s, err
 }
 
@@ -161,14 +140,14 @@ func (a Ask) Command(files ...string) string {
 		b = append(b, strings.Join(quoted, ","))
 	}
 	add(a.References, "--reference")
-	add(a.OSL != 0 && a.OSL != 128, "--osl", fmt.Sprint(a.OSL))
+	add(a.OSL != 0 && a.OSL != question.Defaults().Output, "--osl", fmt.Sprint(a.OSL))
 	add(a.TP > 1, "--tp", fmt.Sprint(a.TP))
 	add(a.Engine != "" && a.Engine != engine.Presets()[0].Name, "--engine", shell(a.Engine))
 	add(a.Overlap != "", "--overlap", shell(a.Overlap))
 	add(a.Rate > 0, "--rate", number(a.Rate))
 	add(a.Users > 0, "--concurrency", fmt.Sprint(a.Users))
 	add(a.PrefillRate != 0, "--prefill-rate", number(a.PrefillRate))
-	add(a.PrefillRate == 0 && a.GPU != "" && a.GPU != "h100", "--gpu", shell(a.GPU))
+	add(a.PrefillRate == 0 && a.GPU != "" && a.GPU != question.Defaults().GPU, "--gpu", shell(a.GPU))
 	add(a.Workers > 1, "--prefill-workers", fmt.Sprint(a.Workers))
 	add(a.Decoders > 1, "--decode-workers", fmt.Sprint(a.Decoders))
 	add(a.Limit > 0, "--limit", number(a.Limit)+"s")

@@ -11,6 +11,7 @@ import (
 
 	"hopbench/bench/ttft"
 	"hopbench/bench/ttft/link"
+	"hopbench/results/unit"
 )
 
 // Quantile is the one that a limit is put on.
@@ -41,6 +42,9 @@ func (q Quantile) of(p *ttft.Projection) (float64, bool) {
 // ErrUnreachable is the error of a limit that no load, bandwidth or number of
 // workers within reason meets.
 var ErrUnreachable = errors.New("the limit cannot be met")
+
+// ErrUnbounded is the error of a limit that every load within reason holds: it binds nothing.
+var ErrUnbounded = errors.New("the limit is held by any load")
 
 // within says whether the scenario holds the limit at a quantile.
 func within(s *ttft.Scenario, l *link.Link, q Quantile) (bool, *ttft.Projection, error) {
@@ -78,7 +82,7 @@ func MaxRate(s *ttft.Scenario, l *link.Link, q Quantile) (float64, *ttft.Project
 	for ok {
 		low, high = high, high*4
 		if high > 1e7 {
-			return 0, nil, fmt.Errorf("%w: no rate up to %g a second exceeds it", ErrUnreachable, high)
+			return 0, nil, fmt.Errorf("%w, up to %.3g requests/s", ErrUnbounded, high)
 		}
 		var p *ttft.Projection
 		if ok, p, err = try(high); err != nil {
@@ -134,7 +138,7 @@ func MaxConcurrency(s *ttft.Scenario, l *link.Link, q Quantile) (int, *ttft.Proj
 		}
 		low, best = high, p
 		if high >= 16384 {
-			return 0, nil, fmt.Errorf("%w: %d users do not exceed it", ErrUnreachable, high)
+			return 0, nil, fmt.Errorf("%w, up to %s", ErrUnbounded, unit.Count(high, "user"))
 		}
 		high *= 2
 	}
@@ -230,7 +234,7 @@ func NeededWorkers(s *ttft.Scenario, l *link.Link, q Quantile) (Workers, error) 
 				break
 			}
 			if high >= most {
-				return 0, p, fmt.Errorf("%w with %d workers", ErrUnreachable, high)
+				return 0, p, fmt.Errorf("%w with %s", ErrUnreachable, unit.Count(high, "worker"))
 			}
 			high *= 2
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"hopbench/results"
+	"hopbench/results/unit"
 )
 
 // FromCells makes the curves that result cells hold: one for each path (its
@@ -14,16 +15,22 @@ import (
 // transport, label and operation. skipped says which cells were not used, and
 // why. Cells of a test double are an error: no figure may come of them.
 func FromCells(cells []results.Cell) (curves []*Curve, skipped []string, err error) {
+	type place struct {
+		size, count, parallel float64
+		rate                  bool
+		mix                   string
+	}
 	type group struct {
-		points map[[4]float64]ranked
-		order  [][4]float64
+		points map[place]ranked
+		order  []place
+		spread spread
 	}
 	groups := map[Origin]*group{}
 	why := map[string]int{}
 	for i := range cells {
 		c := &cells[i]
 		if c.Realm == results.RealmDouble {
-			return nil, nil, fmt.Errorf("curve: cell %d (%s) was measured through a test double", i, c.Label)
+			return nil, nil, fmt.Errorf("curve: cell %d (%s) was measured through a test double", i+1, c.Label)
 		}
 		p, rank, reason := point(c)
 		if reason != "" {
@@ -33,12 +40,13 @@ func FromCells(cells []results.Cell) (curves []*Curve, skipped []string, err err
 		o := origin(c)
 		g := groups[o]
 		if g == nil {
-			g = &group{points: map[[4]float64]ranked{}}
+			g = &group{points: map[place]ranked{}}
 			groups[o] = g
 		}
-		key := [4]float64{p.PieceBytes, p.Descriptors, p.Parallel, 0}
-		if p.Rate {
-			key[3] = 1
+		g.spread.add(Times(c))
+		key := place{p.PieceBytes, p.Descriptors, p.Parallel, p.Rate, ""}
+		if len(p.Mix) > 1 {
+			key.mix = mixKey(p.Mix)
 		}
 		old, have := g.points[key]
 		if !have {
@@ -57,13 +65,14 @@ func FromCells(cells []results.Cell) (curves []*Curve, skipped []string, err err
 		if err != nil {
 			return nil, nil, err
 		}
+		c.spread = g.spread
 		curves = append(curves, c)
 	}
 	slices.SortFunc(curves, func(a, b *Curve) int {
 		return strings.Compare(a.Origin.key(), b.Origin.key())
 	})
 	for reason, n := range why {
-		skipped = append(skipped, fmt.Sprintf("%d cells: %s", n, reason))
+		skipped = append(skipped, unit.Count(n, "cell")+": "+reason)
 	}
 	slices.Sort(skipped)
 	return curves, skipped, nil
@@ -129,8 +138,14 @@ func point(c *results.Cell) (p Point, rank int, reason string) {
 		total = float64(c.PieceBytes) * float64(n)
 	}
 	p = Point{PieceBytes: float64(c.PieceBytes), Descriptors: float64(n), Parallel: float64(max(1, c.Concurrency))}
-	if len(c.Pieces) > 1 { // of several sizes: their mean stands for them
+	if len(c.Pieces) > 1 {
 		p.PieceBytes = total / float64(n)
+		for _, g := range c.Pieces {
+			if g.SizeBytes <= 0 || g.Count <= 0 {
+				return p, 0, "pieces without a size"
+			}
+			p.Mix = append(p.Mix, Shape{PieceBytes: float64(g.SizeBytes), Count: float64(g.Count)})
+		}
 	}
 	switch c.Metric() {
 	case "latency":
@@ -163,6 +178,9 @@ func point(c *results.Cell) (p Point, rank int, reason string) {
 		// operations in flight, make a pipeline.
 		together := c.Concurrency > 1 && c.Depth <= 1
 		if alone := c.Depth <= 1 && c.Streams <= 1; !together && (c.Depth > 1 || n == 1 && !alone) {
+			if len(p.Mix) > 1 {
+				return p, 0, "pieces of several sizes, several requests in flight"
+			}
 			p.Rate = true
 			p.Descriptors = 1
 			p.PieceBytes = total / float64(n)

@@ -28,6 +28,8 @@ type Point struct {
 	Low, High float64
 	// Rate says that Seconds is that of a pipeline and not of a request alone.
 	Rate bool
+	// Mix is the request's pieces where they are of several sizes; PieceBytes is then their mean.
+	Mix []Shape
 }
 
 // Origin says what was measured, and where.
@@ -54,6 +56,9 @@ type Curve struct {
 	// are never interpolated into one another, for between one piece and
 	// thousands lies no straight line, not even of logarithms.
 	lists, single, rate family
+	// Requests of pieces of several sizes are a family for each set of sizes.
+	mixes  map[string]*mix
+	spread spread
 }
 
 // family is the tables of one kind of point by the number at once.
@@ -114,10 +119,17 @@ func New(origin Origin, points []Point) (*Curve, error) {
 	for _, f := range []*family{&c.lists, &c.single, &c.rate} {
 		f.seal()
 	}
+	for _, m := range c.mixes {
+		m.seal()
+	}
 	return c, nil
 }
 
 func (c *Curve) put(p Point) {
+	if len(p.Mix) > 1 {
+		c.putMix(p)
+		return
+	}
 	f := &c.lists
 	switch {
 	case p.Rate:
@@ -147,20 +159,22 @@ func (c *Curve) put(p Point) {
 // this one included. With strict, what was not measured is an *Outside error;
 // else it is answered from the nearest edge and noted.
 func (c *Curve) At(shape []Shape, parallel float64, strict bool) (Answer, error) {
-	bytes, count := 0.0, 0.0
+	count := 0.0
 	for _, s := range shape {
 		if !(s.PieceBytes > 0) || !(s.Count > 0) {
 			return Answer{}, fmt.Errorf("curve %s: %g pieces of %g bytes", c.Origin.Label, s.Count, s.PieceBytes)
 		}
-		bytes += s.PieceBytes * s.Count
 		count += s.Count
 	}
 	if count == 0 || !(parallel >= 1) {
 		return Answer{}, errors.New("curve: an empty request")
 	}
 	ways := []func([]Shape, float64) (Answer, string){c.asList, c.pipelined, c.oneByOne}
-	if count == 1 {
+	switch {
+	case count == 1:
 		ways = []func([]Shape, float64) (Answer, string){c.oneByOne, c.pipelined}
+	case len(shape) > 1:
+		ways = []func([]Shape, float64) (Answer, string){c.asMix, c.bySize, c.pipelined, c.oneByOne}
 	}
 	// The first way that was measured at this place; where none was, the first
 	// that has anything to say.
@@ -194,35 +208,16 @@ func (c *Curve) At(shape []Shape, parallel float64, strict bool) (Answer, error)
 	return a, nil
 }
 
-// asList answers from requests that were measured as lists of pieces.
+// asList answers a request of pieces of one size from requests that were measured as lists of pieces.
 func (c *Curve) asList(shape []Shape, parallel float64) (Answer, string) {
-	mixed := len(shape) > 1
-	if mixed {
-		// Cells of several sizes are kept by their mean, so that is what is asked.
-		bytes, count := 0.0, 0.0
-		for _, s := range shape {
-			bytes += s.PieceBytes * s.Count
-			count += s.Count
-		}
-		shape = []Shape{{bytes / count, count}}
-	}
 	return c.lists.between(parallel, func(t *tables) (Answer, string) {
-		a := Answer{Bounded: t.bounded}
-		outside, exact := "", true
-		for _, s := range shape {
-			mid, low, high, ex, out := t.at(s.PieceBytes, s.Count)
-			a.Seconds += mid
-			a.Low += low
-			a.High += high
-			exact = exact && ex
-			outside = join(outside, out)
-		}
-		a.Latency = c.startup(shape[0].PieceBytes)
+		s := shape[0]
+		a := Answer{Bounded: t.bounded, Latency: c.startup(s.PieceBytes)}
+		var exact bool
+		var outside string
+		a.Seconds, a.Low, a.High, exact, outside = t.at(s.PieceBytes, s.Count)
 		if !exact {
 			a.Notes = append(a.Notes, "interpolated between measured sizes or counts")
-		}
-		if mixed {
-			a.Notes = append(a.Notes, "pieces of several sizes: their mean stands for them")
 		}
 		return a, outside
 	})
@@ -303,27 +298,37 @@ func (c *Curve) oneByOne(shape []Shape, parallel float64) (Answer, string) {
 // between interpolates in the number of requests at once. An empty family has
 // no answer: Seconds is 0.
 func (f *family) between(parallel float64, at func(*tables) (Answer, string)) (Answer, string) {
-	measured := f.parallel
+	return between(f.parallel, parallel, func(n float64) (Answer, string) { return at(f.by[n]) })
+}
+
+// between interpolates between the answers at the numbers at once that were measured.
+func between(measured []float64, parallel float64, at func(float64) (Answer, string)) (Answer, string) {
 	if len(measured) == 0 {
 		return Answer{}, ""
 	}
 	first, last := measured[0], measured[len(measured)-1]
 	i, found := slices.BinarySearch(measured, parallel)
 	if found {
-		return at(f.by[parallel])
+		return at(parallel)
 	}
 	if i == 0 || i == len(measured) {
 		edge := measured[min(i, len(measured)-1)]
-		a, outside := at(f.by[edge])
+		a, outside := at(edge)
+		if a.Seconds == 0 {
+			return a, ""
+		}
 		// Those at once share what was had by the most, or the fewest, that were measured.
 		scale := parallel / edge
 		shared := func(v float64) float64 { return a.Latency + max(0, v-a.Latency)*scale }
 		a.Seconds, a.Low, a.High = shared(a.Seconds), shared(a.Low), shared(a.High)
-		return a, join(outside, fmt.Sprintf("%g requests at once, measured %g to %g", parallel, first, last))
+		return a, join(outside, fmt.Sprintf("%g at once, measured %g to %g", parallel, first, last))
 	}
 	below, above := measured[i-1], measured[i]
-	a, outside := at(f.by[below])
-	b, o := at(f.by[above])
+	a, outside := at(below)
+	b, o := at(above)
+	if a.Seconds == 0 || b.Seconds == 0 {
+		return Answer{}, ""
+	}
 	outside = join(outside, o)
 	w := (math.Log(parallel) - math.Log(below)) / (math.Log(above) - math.Log(below))
 	mix := func(x, y float64) float64 {
@@ -358,6 +363,9 @@ func (c *Curve) MaxParallel() float64 {
 			top = max(top, f.parallel[n-1])
 		}
 	}
+	for _, m := range c.mixes {
+		top = max(top, m.parallel[len(m.parallel)-1])
+	}
 	return top
 }
 
@@ -373,6 +381,13 @@ func (c *Curve) Bulk() float64 {
 					b *= parallel // each of them moves that much in that time
 				}
 				top = max(top, b)
+			}
+		}
+	}
+	for _, m := range c.mixes {
+		for parallel, t := range m.by {
+			for _, p := range t.points[0] {
+				top = max(top, p[0]/p[1]*parallel)
 			}
 		}
 	}

@@ -61,11 +61,8 @@ func Hold(cells, sweep []results.Cell) ([]Held, error) {
 			continue
 		}
 		shape := []Shape{{PieceBytes: p.PieceBytes, Count: p.Descriptors}}
-		if len(c.Pieces) > 1 {
-			shape = nil
-			for _, g := range c.Pieces {
-				shape = append(shape, Shape{PieceBytes: float64(g.SizeBytes), Count: float64(g.Count)})
-			}
+		if len(p.Mix) > 1 {
+			shape = p.Mix
 		}
 		h.Projected, err = curves[at].At(shape, p.Parallel, true)
 		var outside *Outside

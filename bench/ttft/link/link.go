@@ -184,6 +184,15 @@ func (l *Link) Measured() *curve.Origin {
 	return &l.curve.Origin
 }
 
+// Spread is how much the times of requests alone on a measured link differ (sigma of a lognormal), and from how many requests that is
+// known; ok is false where it is not.
+func (l *Link) Spread() (sigma float64, requests int, ok bool) {
+	if l.curve == nil {
+		return 0, 0, false
+	}
+	return l.curve.Spread()
+}
+
 // Faster is the same link with another bandwidth, its latency unchanged: a
 // question, and no link that there is.
 func (l *Link) Faster(factor float64) *Link {

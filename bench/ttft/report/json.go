@@ -3,6 +3,8 @@
 package report
 
 import (
+	"strings"
+
 	"hopbench/bench/kvcache"
 	"hopbench/bench/ttft"
 	"hopbench/bench/ttft/curve"
@@ -10,6 +12,7 @@ import (
 	"hopbench/bench/ttft/example"
 	"hopbench/bench/ttft/figure"
 	"hopbench/bench/ttft/sim"
+	"hopbench/results"
 )
 
 // Document is what --json prints. Keys carry units; what is not known is absent.
@@ -22,6 +25,30 @@ type Document struct {
 	AgainstISL  []figure.Series `json:"against_isl_tokens,omitempty"`
 	AgainstRate []figure.Series `json:"against_rate_requests_per_second,omitempty"`
 	Skipped     []string        `json:"cells_not_used,omitempty"`
+	// Runs are where the measured links come from; Tool is what made the document, with its version.
+	Runs []Run  `json:"measured_by,omitempty"`
+	Tool string `json:"tool,omitempty"`
+}
+
+// Run is one run of a result file: where, when and by what its cells were measured.
+type Run struct {
+	File        string         `json:"file"`
+	Started     string         `json:"started,omitempty"` // RFC 3339
+	ToolVersion string         `json:"tool_version"`
+	ToolCommit  string         `json:"tool_commit,omitempty"`
+	Hosts       []results.Host `json:"hosts,omitempty"` // what a caption names of each
+}
+
+// RunOf is a run without its cells, plan and the rest of its hosts' fingerprints.
+func RunOf(r *results.Run) Run {
+	out := Run{File: r.File[strings.LastIndexAny(r.File, `/\`)+1:], ToolVersion: r.Header.ToolVersion, ToolCommit: r.Header.ToolCommit}
+	if !r.Header.Started.IsZero() {
+		out.Started = r.Header.Started.UTC().Format("2006-01-02T15:04:05Z")
+	}
+	for _, h := range r.Header.Hosts {
+		out.Hosts = append(out.Hosts, results.Host{Hostname: h.Hostname, CPUModel: h.CPUModel, CPUs: h.CPUs, GPUs: h.GPUs, Virtualisation: h.Virtualisation, Kernel: h.Kernel})
+	}
+	return out
 }
 
 // Refusal is a link without a projection, and why.

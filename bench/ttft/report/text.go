@@ -10,6 +10,7 @@ import (
 	"hopbench/bench/ttft"
 	"hopbench/bench/ttft/ask"
 	"hopbench/bench/ttft/example"
+	"hopbench/results/unit"
 )
 
 // Assumptions lists what a projection takes for granted and did not measure.
@@ -32,8 +33,12 @@ func Assumptions(p *ttft.Projection) []string {
 	if s.PrefillPool == 0 || s.DecodePool == 0 {
 		a = append(a, "KV pools are taken to be large enough where no size is given")
 	}
-	if s.RankSigma == 0 && p.Request.WireBytes != p.Request.RankBytes {
-		a = append(a, "ranks end together: no spread is given")
+	switch sigma, n, _ := p.Link.Spread(); {
+	case p.Request.WireBytes == p.Request.RankBytes: // one rank
+	case p.RankSigma == 0:
+		a = append(a, "ranks end together: no spread is given, and none was measured on the link")
+	case s.RankSigma == nil:
+		a = append(a, fmt.Sprintf("ranks differ from one another as %s alone on the link did: a spread of %.1f %% (sigma %.3g of a lognormal)", unit.Count(n, "request"), 100*sigma, sigma))
 	}
 	if len(s.Off) > 0 {
 		var off []string
@@ -121,9 +126,9 @@ func Paragraph(p *ttft.Projection, capacity float64, need *ask.Bandwidth) string
 	if s.Layout.Decode.AttentionDP {
 		sides += " with data-parallel attention"
 	}
-	fmt.Fprintf(&b, "%s with prompts of %.0f tokens (%s, blocks of %d): a request moves %s, %s a decode rank; %s carries most, %s in %d pieces of %s.",
+	fmt.Fprintf(&b, "%s with prompts of %.0f tokens (%s, blocks of %d): a request moves %s, %s a decode rank; %s carries most, %s in %s of %s.",
 		s.Model.Name, p.Input, sides, s.Layout.BlockTokens, Bytes(p.Request.WireBytes), Bytes(p.Request.RankBytes),
-		p.Request.NIC, Bytes(p.Request.NICBytes), p.Request.Descriptors, Bytes(p.Request.PieceBytes))
+		p.Request.NIC, Bytes(p.Request.NICBytes), unit.Count(p.Request.Descriptors, "piece"), Bytes(p.Request.PieceBytes))
 	fmt.Fprintf(&b, " Over %s that takes %s alone on the link", p.Link.Label, Seconds(p.Request.Seconds))
 	if p.Request.Low != nil {
 		fmt.Fprintf(&b, " (%s to %s)", Seconds(*p.Request.Low), Seconds(*p.Request.High))
@@ -141,10 +146,10 @@ func Paragraph(p *ttft.Projection, capacity float64, need *ask.Bandwidth) string
 	}
 	if capacity > 0 {
 		nics := nicsPerWorker(p) * s.PrefillWorkers
-		fmt.Fprintf(&b, " Within a limit of %s the deployment serves %.3g requests/s, %.3g for each of its %d prefill NICs.", Seconds(s.Limit), capacity, capacity/float64(nics), nics)
+		fmt.Fprintf(&b, " Within a limit of %s the deployment serves %.3g requests/s, %.3g for each of its %s on the prefill side.", Seconds(s.Limit), capacity, capacity/float64(nics), unit.Count(nics, "NIC"))
 	}
 	if need != nil {
-		fmt.Fprintf(&b, " The limit needs %.3g GB/s of each NIC, which is %d of these NICs for each that the layout has.", need.BytesPerSecond/1e9, need.NICs)
+		fmt.Fprintf(&b, " The limit needs %.3g GB/s of each NIC, which is %s like these for each that the layout has.", need.BytesPerSecond/1e9, unit.Count(need.NICs, "NIC"))
 	}
 	var measured, other []string
 	for _, part := range []string{"transfer", "prefill", "first_decode", "orchestration"} {
@@ -173,13 +178,13 @@ func loadText(p *ttft.Projection) string {
 	l := &p.Scenario.Load
 	switch l.Kind() {
 	case "concurrency":
-		return fmt.Sprintf("%d users in a closed loop", l.Concurrency)
+		return unit.Count(l.Concurrency, "user in a closed loop")
 	case "trace":
 		stamps := "as stamped"
 		if l.Spread && l.Trace.Grid() > 0 {
 			stamps = fmt.Sprintf("its stamps spread over their %s grid", Seconds(l.Trace.Grid()))
 		}
-		return fmt.Sprintf("the trace of %d requests, %s,", l.Trace.Len(), stamps)
+		return fmt.Sprintf("the trace of %s, %s,", unit.Count(l.Trace.Len(), "request"), stamps)
 	}
 	return fmt.Sprintf("Poisson arrivals of %g requests/s", l.Rate)
 }

@@ -233,7 +233,11 @@ func (m *machine) slowest() float64 {
 	if w.Sigma <= 0 {
 		return 1
 	}
-	p := math.Pow(1-m.chance.Float64(), 1/float64(max(1, w.Ranks)))
+	u := 0.5
+	if !w.Typical {
+		u = 1 - m.chance.Float64()
+	}
+	p := math.Pow(u, 1/float64(max(1, w.Ranks)))
 	p = math.Min(math.Max(p, 1e-15), 1-1e-15)
 	return math.Exp(w.Sigma * math.Sqrt2 * math.Erfinv(2*p-1))
 }

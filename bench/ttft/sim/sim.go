@@ -121,6 +121,9 @@ type Wire struct {
 	// this Sigma and a median of 1, and a request takes its slowest: fork and join.
 	Ranks int
 	Sigma float64
+	// Typical gives the slowest rank its median instead of a draw: for a request
+	// alone, of which one draw says nothing.
+	Typical bool
 }
 
 // Serving is how the engine and its router hand a request over.
