@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hopbench/harness"
 	"hopbench/harness/doctor"
 	"hopbench/harness/doctor/logs"
+	"hopbench/results/unit"
 	"hopbench/transports"
 	"hopbench/transports/fault"
 	"hopbench/transports/topo"
@@ -20,9 +23,9 @@ import (
 
 func newDoctor(env *Env) *cobra.Command {
 	var (
-		root, explain, logFile, peer, tokenFile string
-		names                                   []string
-		asJSON, all                             bool
+		root, explain, logFile, peer, tokenFile, plan, sizes string
+		names                                                []string
+		asJSON, all                                          bool
 	)
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -30,36 +33,58 @@ func newDoctor(env *Env) *cobra.Command {
 		Long: `doctor looks at this host, or at a captured one, and says for each transport whether it is usable,
 and if not: the cause, what was read, and what to do, for the place where it is to be done.
 
+--peer asks a hopbench serve on another host for what its doctor sees, compares the two sides (releases,
+link layers, GIDs and their types, MTUs, subnets), and sends verified messages, a small one and a large
+one each way, over the data connection of TCP, or of each transport that --transport names.
+
 Exit status 0 when what was asked for is usable (without --transport: when any transport is), 3 when
-not.`,
+not; with --peer 3 when the two sides cannot work together.`,
 		Example: `  hopbench doctor
   hopbench doctor --transport roce --json
   hopbench doctor --root host.txtar          a host captured by scripts/capture.sh
   hopbench doctor --explain verbs.memlock
   mpirun ... 2>&1 | hopbench doctor --log -  what the lines of another program mean
-  hopbench doctor --peer 192.0.2.7:4470      compare with the host that runs hopbench serve`,
-		Args: cobra.NoArgs,
+  hopbench doctor --peer 192.0.2.7:18515     compare with the host that runs hopbench serve
+  hopbench doctor --plan plan.yaml           can this plan's buffers be locked?`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if explain != "" {
+			given := cmd.Flags().Changed
+			var one []string
+			for _, name := range []string{"explain", "log", "peer"} {
+				if given(name) {
+					one = append(one, "--"+name)
+				}
+			}
+			switch {
+			case len(one) > 1:
+				return usagef("doctor: %s: choose one", strings.Join(one, " and "))
+			case given("token-file") && !given("peer"):
+				return usagef("doctor: --token-file is for --peer")
+			case given("explain"):
 				return explainCode(env, explain, asJSON)
 			}
 			drivers, err := chosen(env.Drivers, names)
 			if err != nil {
 				return err
 			}
-			h, err := readHost(root)
+			lock, err := planLock(plan, sizes)
+			if err != nil {
+				return err
+			}
+			h, err := readHost(root, lock)
 			if err != nil {
 				return usagef("doctor: %v", err)
+			}
+			if given("peer") {
+				return comparePeer(cmd.Context(), env, peer, tokenFile, h, names, asJSON)
 			}
 			r := doctor.Examine(h, drivers)
 			if h.Live {
 				r.Probe(cmd.Context(), drivers)
 			}
 			switch {
-			case logFile != "":
+			case given("log"):
 				return explainLog(env, logFile, r, asJSON)
-			case peer != "":
-				return comparePeer(cmd.Context(), env, peer, tokenFile, h, asJSON)
 			case asJSON:
 				err = writeJSON(env.Stdout, r)
 			default:
@@ -81,14 +106,49 @@ not.`,
 	f.StringVar(&logFile, "log", "", "explain the known lines of another program's log: a `FILE`, or - for standard input")
 	f.StringVar(&peer, "peer", "", "compare with the host that serves at `HOST:PORT`, or with a captured host")
 	f.StringVar(&tokenFile, "token-file", "", "token of the peer for --peer: a `FILE`; else HOPBENCH_TOKEN")
+	f.StringVar(&plan, "plan", "", "judge the limit on locked memory by the plan of `FILE`: what run --dry-run wrote, or a result file")
+	f.StringVar(&sizes, "sizes", "", "judge it by these `SIZES`, as of run")
 	f.BoolVar(&asJSON, "json", false, "write JSON")
 	f.BoolVar(&all, "all", false, "also show what is well, and what could not be read")
 	return cmd
 }
 
-// readHost reads the running host with NVML beside it, or a captured one.
-func readHost(root string) (*topo.Host, error) {
-	return topo.Read(root, topo.Options{NVML: nvml.Source{}})
+// readHost reads the running host with NVML beside it, or a captured one. Lock is how much memory is planned to be locked; 0: not told.
+func readHost(root string, lock uint64) (*topo.Host, error) {
+	if root == "" {
+		return nil, errors.New("--root is empty: it names a captured host")
+	}
+	return topo.Read(root, topo.Options{NVML: nvml.Source{}, LockWanted: lock})
+}
+
+// planLock is how much memory a side of a plan registers; 0 where no plan was named.
+func planLock(file, sizes string) (uint64, error) {
+	if file == "" && sizes == "" {
+		return 0, nil
+	}
+	p := harness.DefaultPlan()
+	if file != "" {
+		if err := readPlan(file, &p); err != nil {
+			return 0, usagef("--plan: %v", err)
+		}
+	}
+	if sizes != "" {
+		s, err := unit.ParseSizes(sizes)
+		if err != nil {
+			return 0, usagef("--sizes: %v", err)
+		}
+		p.Sizes = nil
+		for _, n := range s {
+			p.Sizes = append(p.Sizes, uint64(n))
+		}
+	}
+	if len(p.Transports) == 0 { // which it is does not matter for the memory
+		p.Transports = []string{"any"}
+	}
+	if err := p.Check(); err != nil {
+		return 0, usagef("doctor: the plan: %v", err)
+	}
+	return p.Memory(), nil
 }
 
 // chosen picks drivers by name, in the order of names; no name means all.
@@ -148,9 +208,12 @@ func explainLog(env *Env, name string, r doctor.Report, asJSON bool) error {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return usagef("doctor: %v", err)
+			return usagef("--log: %v", err)
 		}
 		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return usagef("--log %s: it is a folder; name a file, or - for standard input", name)
+		}
 		in = f
 	}
 	found, err := logs.Scan(in)

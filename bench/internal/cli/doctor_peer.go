@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"time"
 
+	"hopbench/harness"
 	"hopbench/harness/control"
 	"hopbench/harness/doctor"
 	"hopbench/transports/fault"
@@ -18,36 +21,55 @@ type comparison struct {
 	Here     doctor.Side     `json:"here"`
 	Peer     doctor.Side     `json:"peer"`
 	Findings []fault.Finding `json:"findings"`
+	// Proofs are what was tried between the two: one a transport.
+	Proofs []doctor.Proof `json:"proofs,omitempty"`
+	// Route is how this host sends to the peer's control address.
+	Route *topo.Route `json:"route,omitempty"`
 	// NotTold says what the peer did not tell and was therefore not compared.
 	NotTold string `json:"not_told,omitempty"`
 }
 
-const noPortFacts = "the control channel tells no GIDs, subnets and port states of the peer: they were not compared. Capture the peer " +
-	"with scripts/capture.sh --addresses and give the archive to --peer"
+const (
+	noPortFacts = "the peer tells no GIDs, subnets and port states of its host: they were not compared. Capture the peer with " +
+		"scripts/capture.sh --addresses and give the archive to --peer"
+	noProof = "nothing was sent between the two hosts: a captured host cannot be reached"
+)
+
+// peerFacts reads what this host tells the doctor of a client.
+func peerFacts(context.Context) ([]byte, error) {
+	h, err := readHost("/", 0)
+	if err != nil {
+		return nil, err
+	}
+	tool, _ := toolVersion()
+	return doctor.SideOf(h, tool).Encode()
+}
 
 // comparePeer compares this host with a serving one, or with a captured one.
-func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.Host, asJSON bool) error {
+func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.Host, names []string, asJSON bool) error {
 	tool, _ := toolVersion()
-	c := comparison{Here: doctor.SideOf(h, tool), Findings: []fault.Finding{}}
+	c := &comparison{Here: doctor.SideOf(h, tool), Findings: []fault.Finding{}}
 	if _, err := os.Stat(peer); err == nil {
 		other, err := topo.Read(peer, topo.Options{})
 		if err != nil {
 			return usagef("doctor --peer: %v", err)
 		}
-		c.Peer = doctor.SideOf(other, tool) // a capture is of no release
+		c.Peer, c.NotTold = doctor.SideOf(other, ""), noProof // a capture is of no release
+		c.Findings = append(c.Findings, doctor.CompareHosts(c.Here, c.Peer)...)
 	} else {
 		if _, _, err := net.SplitHostPort(peer); err != nil {
 			return usagef("doctor --peer: %q is neither HOST:PORT nor a captured host", peer)
 		}
-		side, err := askPeer(ctx, env, peer, tokenFile)
+		token, err := control.TokenFor(peer, tokenFile, env.Getenv)
 		if err != nil {
+			return usagef("doctor --peer: %v", err)
+		}
+		if len(names) == 0 {
+			names = []string{"tcp"}
+		}
+		if err := c.askPeer(ctx, env, peer, token, h.Live, names); err != nil {
 			return err
 		}
-		c.Peer, c.NotTold = side, noPortFacts
-	}
-	c.Findings = append(c.Findings, doctor.CompareHosts(c.Here, c.Peer)...)
-	if c.Peer.Data != "" {
-		c.Findings = append(c.Findings, doctor.Reach(ctx, c.Peer.Data, 3*time.Second))
 	}
 	var err error
 	if asJSON {
@@ -66,21 +88,106 @@ func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.
 	return nil
 }
 
-// askPeer fetches the other side's facts over the control channel.
-func askPeer(ctx context.Context, env *Env, peer, tokenFile string) (doctor.Side, error) {
-	token, err := control.TokenFor(peer, tokenFile, env.Getenv)
-	if err != nil {
-		return doctor.Side{}, usagef("doctor --peer: %v", err)
-	}
+// askPeer fetches the other side's facts over the control channel, compares them, and tries the data path of each transport. A
+// peer that cannot be spoken to is a finding.
+func (c *comparison) askPeer(ctx context.Context, env *Env, peer string, token control.Token, live bool, names []string) error {
 	tool, _ := toolVersion()
-	p, err := control.Dial(ctx, peer, token, control.DialOptions{ToolVersion: tool})
+	p, err := control.Dial(ctx, peer, token, control.DialOptions{ToolVersion: tool, Loop: time.Second})
 	if err != nil {
-		return doctor.Side{}, err
+		return c.failed(ctx, "speak to the peer", peer, err)
 	}
 	defer p.Close()
-	host, err := p.Host(ctx)
-	if err != nil {
-		return doctor.Side{}, err
+	told, err := control.Facts(ctx, p)
+	switch {
+	case errors.Is(err, control.ErrNoFacts):
+		host, err := p.Host(ctx)
+		if err != nil {
+			return c.failed(ctx, "read the peer's host", peer, err)
+		}
+		c.Peer, c.NotTold = doctor.SideFromRecord(host), noPortFacts
+	case err != nil:
+		return c.failed(ctx, "read the peer's facts", peer, err)
+	default:
+		if c.Peer, err = doctor.DecodeSide(told.Facts); err != nil {
+			return c.failed(ctx, "read the peer's facts", peer, &fault.Error{Code: fault.PeerRefused, Op: "read the peer's facts", Device: peer, Err: err})
+		}
 	}
-	return doctor.SideFromRecord(host), nil
+	if told.ToolVersion != "" { // what both sides proved with the token, not what one says in passing
+		c.Peer.Version = told.ToolVersion
+	}
+	c.Findings = append(c.Findings, doctor.CompareHosts(c.Here, c.Peer)...)
+	if !live {
+		c.NotTold = noProof
+		return nil
+	}
+	route, there := routeTo(ctx, peer)
+	c.Route = route
+	side := harness.NewSide(env.Drivers, harness.Limits{})
+	defer side.Close()
+	for _, name := range names {
+		proof := doctor.Prove(ctx, side, p, doctor.Trial{Transport: name})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.Proofs = append(c.Proofs, proof)
+		c.Findings = append(c.Findings, proof.Finding())
+		a, b := proof.Ends()
+		if a == (doctor.End{}) && route != nil { // not connected: the way that the control channel takes is the best guess
+			a, b = doctor.End{Interface: route.NetDev, Addr: route.Source}, doctor.End{Addr: there}
+		}
+		for _, f := range doctor.CompareData(c.Here, c.Peer, a, b, proof.Passed) {
+			if !has(c.Findings, f) {
+				c.Findings = append(c.Findings, f)
+			}
+		}
+	}
+	return nil
+}
+
+func has(all []fault.Finding, f fault.Finding) bool {
+	for _, g := range all {
+		if g.Code == f.Code && g.Summary == f.Summary {
+			return true
+		}
+	}
+	return false
+}
+
+// failed makes a finding of an error that ends the comparison.
+func (c *comparison) failed(ctx context.Context, what, peer string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var fe *fault.Error
+	if !errors.As(err, &fe) {
+		return err
+	}
+	f := fault.Finding{Code: fe.Code, Severity: fault.Fail, Summary: "cannot " + what, Evidence: []fault.Evidence{{Source: peer, Got: err.Error()}}}
+	if row, ok := fault.Lookup(fe.Code); ok {
+		f.Summary, f.Fix = row.Title, row.Fixes
+	}
+	c.Findings = append(c.Findings, f)
+	c.NotTold = "nothing else was compared"
+	return nil
+}
+
+// routeTo is how this host sends to the peer's control address; nil where the name or the route is not to be had.
+func routeTo(ctx context.Context, peer string) (*topo.Route, netip.Addr) {
+	host, _, err := net.SplitHostPort(peer)
+	if err != nil {
+		return nil, netip.Addr{}
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if err != nil || len(all) == 0 {
+			return nil, netip.Addr{}
+		}
+		addr = all[0]
+	}
+	route, err := topo.RouteTo(addr)
+	if err != nil {
+		return nil, addr.Unmap()
+	}
+	return route, addr.Unmap()
 }

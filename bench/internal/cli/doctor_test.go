@@ -117,11 +117,12 @@ func golden(t *testing.T, name string, r doctor.Report) {
 	if err := r.WriteText(&b, false); err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(b.String()) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > doctor.Columns {
-			t.Errorf("%d columns: %s", n, line)
-		}
+	fits(t, b.String())
+	var all bytes.Buffer
+	if err := r.WriteText(&all, true); err != nil {
+		t.Fatal(err)
 	}
+	fits(t, all.String())
 	file := filepath.Join("testdata/doctor", name+".txt")
 	if *updateReports {
 		if err := os.MkdirAll("testdata/doctor", 0o755); err != nil {
@@ -138,6 +139,61 @@ func golden(t *testing.T, name string, r doctor.Report) {
 	}
 	if string(want) != b.String() {
 		t.Errorf("the report of %s has changed (-update-reports writes it anew):\n%s", name, b.String())
+	}
+}
+
+// fits holds a page to the terminal's width.
+func fits(t *testing.T, page string) {
+	t.Helper()
+	for line := range strings.Lines(page) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > doctor.Columns {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// TestEveryPageFits: the explanations, the list of codes, and each host beside each of a few others.
+func TestEveryPageFits(t *testing.T) {
+	_, out, _ := doctorRun(t, "", "--explain", "list")
+	fits(t, out)
+	for _, row := range fault.Table() {
+		_, out, _ := doctorRun(t, "", "--explain", string(row.Code))
+		fits(t, out)
+	}
+	files, _ := filepath.Glob(hostFolder + "/*.txtar")
+	for _, f := range files {
+		for _, other := range []string{"single-roce", "hgx-infiniband", "rxe-only", "ipv6-only"} {
+			_, out, _ := doctorRun(t, "", "--root", f, "--peer", hostFolder+"/"+other+".txtar")
+			fits(t, out)
+		}
+	}
+}
+
+// TestEveryCodeOfAHostHasAHost: each code that a check can find is found on one of the hosts, as a finding or with its fixes.
+func TestEveryCodeOfAHostHasAHost(t *testing.T) {
+	found := map[fault.Code]bool{}
+	files, _ := filepath.Glob(hostFolder + "/*.txtar")
+	for _, f := range files {
+		h, err := topo.Read(f, topo.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range doctor.Examine(h, patients()).Transports {
+			for _, g := range x.Findings {
+				if g.Severity != fault.OK {
+					found[g.Code] = true
+				}
+			}
+		}
+	}
+	// What says "ok" when all is well, and has no bad news of its own.
+	wellOnly := []fault.Code{fault.PCISpeed, fault.GDRDMABuf}
+	for _, d := range patients() {
+		for _, c := range d.Checks() {
+			if !found[c.Code] && !slices.Contains(wellOnly, c.Code) {
+				t.Errorf("%s: no host has %s", d.Name(), c.Code)
+			}
+		}
 	}
 }
 
@@ -233,7 +289,7 @@ func TestDoctorPeerCaptured(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
 		t.Fatalf("exit %d: %v %s", code, err, errs)
 	}
-	if len(got.Findings) != 1 || got.Findings[0].Code != fault.PairMTU {
+	if len(got.Findings) != 1 || got.Findings[0].Code != fault.PairMTU || got.NotTold == "" {
 		t.Errorf("%+v", got.Findings)
 	}
 	code, out, _ = doctorRun(t, "", "--root", hostFolder+"/single-roce.txtar", "--peer", hostFolder+"/roce-v1-only.txtar")

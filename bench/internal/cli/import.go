@@ -69,7 +69,7 @@ Formats, and what their numbers mean:` + summaries.String(),
 			}
 			if out != "" && !force {
 				if _, err := os.Lstat(out); err == nil {
-					return usagef("%s exists; --force overwrites it", out)
+					return usagef("--out %s: it exists; --force replaces it", out)
 				} else if !errors.Is(err, fs.ErrNotExist) {
 					return usagef("%w", err)
 				}
@@ -101,7 +101,7 @@ Formats, and what their numbers mean:` + summaries.String(),
 	f.StringVar(&realm, "realm", "", "what carried the bytes, where the output does not show it: "+strings.Join(realms, ", "))
 	f.StringVar(&buffer, "buffer-size", "", "nvbandwidth's --bufferSize, which its JSON does not name (default 512MiB)")
 	f.StringVarP(&out, "out", "o", "", "write to this file instead of standard output")
-	f.BoolVar(&force, "force", false, "overwrite the file of --out")
+	f.BoolVar(&force, "force", false, "replace the file of --out")
 	// The only error is a flag that is not defined.
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("realm", cobra.FixedCompletions(realms, cobra.ShellCompDirectiveNoFileComp))

@@ -1,9 +1,11 @@
 package cli
 
 import (
-	"io"
+	"bytes"
+	"errors"
+	"fmt"
 	"os"
-	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,8 +15,8 @@ import (
 
 func newProbe(env *Env) *cobra.Command {
 	var (
-		root, svg            string
-		asJSON, matrix, nvml bool
+		root, svg                   string
+		asJSON, matrix, nvml, force bool
 	)
 	cmd := &cobra.Command{
 		Use:   "probe",
@@ -31,14 +33,23 @@ with the narrowest hop between. What is not known is blank.`,
   hopbench probe --matrix
   hopbench probe --root host.txtar --svg topology.svg
   hopbench probe --json`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := readHost(root)
+			var forms []string
+			for _, name := range []string{"matrix", "json", "nvml-json"} {
+				if cmd.Flags().Changed(name) {
+					forms = append(forms, "--"+name)
+				}
+			}
+			if len(forms) > 1 {
+				return usagef("probe: %s: choose one", strings.Join(forms, " and "))
+			}
+			h, err := readHost(root, 0)
 			if err != nil {
 				return usagef("probe: %v", err)
 			}
-			if svg != "" {
-				if err := writeFile(svg, func(w io.Writer) error { return tree.GraphOf(h).WriteSVG(w) }); err != nil {
+			if cmd.Flags().Changed("svg") {
+				if err := writeSVG(svg, force, tree.GraphOf(h)); err != nil {
 					return err
 				}
 			}
@@ -50,7 +61,14 @@ with the narrowest hop between. What is not known is blank.`,
 					*topo.Host
 					Pairs []tree.GPUNIC `json:"pairs"`
 					Graph tree.Graph    `json:"graph"`
-				}{h, tree.Pairs(h), tree.GraphOf(h)})
+					About probed        `json:"about"`
+				}{h, tree.Pairs(h), tree.GraphOf(h), probedBy(env, h)})
+			case matrix && len(h.GPUs) == 0:
+				_, err := fmt.Fprintln(env.Stdout, "no GPU is seen here: the matrix of GPUs and NICs has no row")
+				return err
+			case matrix && len(h.NICs()) == 0:
+				_, err := fmt.Fprintln(env.Stdout, "no NIC is seen on the PCI bus here: the matrix of GPUs and NICs has no column")
+				return err
 			case matrix:
 				return tree.WriteMatrix(env.Stdout, h)
 			}
@@ -63,29 +81,29 @@ with the narrowest hop between. What is not known is blank.`,
 	f := cmd.Flags()
 	f.StringVar(&root, "root", "/", "read a captured host: a `DIR` with sys, proc and dev, or an archive of scripts/capture.sh")
 	f.StringVar(&svg, "svg", "", "also draw the topology into `FILE`")
+	f.BoolVar(&force, "force", false, "replace the file of --svg")
 	f.BoolVar(&matrix, "matrix", false, "the matrix of GPUs and NICs alone")
 	f.BoolVar(&asJSON, "json", false, "write every fact as JSON")
 	f.BoolVar(&nvml, "nvml-json", false, "write NVML's answers alone, for scripts/capture.sh")
 	return cmd
 }
 
-// writeFile writes a file whole: an error leaves no half of one under its name.
-func writeFile(name string, fill func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".hopbench-*")
+// writeSVG draws the whole picture before it touches the file.
+func writeSVG(name string, force bool, g tree.Graph) error {
+	var b bytes.Buffer
+	if err := g.WriteSVG(&b); err != nil {
+		return fmt.Errorf("probe: draw the topology: %w", err)
+	}
+	f, err := createNew(name, "--svg", force)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
-	if err := fill(f); err != nil {
-		f.Close()
-		return err
+	_, err = f.Write(b.Bytes())
+	if err := errors.Join(err, f.Close()); err != nil {
+		if !force { // it was not there before; half a picture is none
+			os.Remove(name)
+		}
+		return fmt.Errorf("--svg %s: %w", name, err)
 	}
-	if err := f.Chmod(0o644); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
+	return nil
 }

@@ -121,11 +121,7 @@ for by name is not usable here. Where several apply, 2 comes before 1 before 3.`
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			var names []string
-			for _, c := range cmd.Commands() {
-				names = append(names, c.Name())
-			}
-			return usagef("there is no subcommand %q%s", args[0], nearest(args[0], names))
+			return usagef("there is no subcommand %q%s", args[0], nearest(args[0], subcommandNames(cmd)))
 		},
 	}
 	root.SetIn(env.Stdin)
@@ -151,7 +147,84 @@ for by name is not usable here. Where several apply, 2 comes before 1 before 3.`
 	for _, subcommand := range subcommands {
 		root.AddCommand(subcommand(env))
 	}
+	root.SetHelpCommand(newHelp(root))
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.RunE = func(cmd *cobra.Command, args []string) error {
+				if len(args) == 0 {
+					return cmd.Help()
+				}
+				return usagef("completion: there is no shell %q%s", args[0], nearest(args[0], subcommandNames(cmd)))
+			}
+			c.Args = cobra.ArbitraryArgs
+		}
+	}
+	strict(root)
 	return root
+}
+
+// strict makes what cobra says of wrong arguments a usage error, for every command below c.
+func strict(c *cobra.Command) {
+	for _, s := range c.Commands() {
+		strict(s)
+	}
+	check := c.Args
+	if check == nil {
+		return
+	}
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		var exit exitError
+		if err == nil || errors.As(err, &exit) {
+			return err
+		}
+		return usagef("%s: %v", cmd.CommandPath(), err)
+	}
+}
+
+// newHelp is cobra's help subcommand, but for a name that is none: that is a usage error and no page.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [SUBCOMMAND]",
+		Short: "Help on a subcommand",
+		Long:  "help SUBCOMMAND says the same as SUBCOMMAND --help.",
+		Example: `  hopbench help
+  hopbench help doctor`,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if len(args) == 0 {
+				names = subcommandNames(root)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			about := root
+			for _, name := range args {
+				next := (*cobra.Command)(nil)
+				for _, c := range about.Commands() {
+					if c.Name() == name || c.HasAlias(name) {
+						next = c
+					}
+				}
+				if next == nil {
+					return usagef("there is no subcommand %q%s", strings.Join(args, " "), nearest(name, subcommandNames(about)))
+				}
+				about = next
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
+func subcommandNames(c *cobra.Command) (names []string) {
+	for _, s := range c.Commands() {
+		if s.IsAvailableCommand() {
+			names = append(names, s.Name())
+		}
+	}
+	return names
 }
 
 // subcommands is the explicit list, in the order of help.
@@ -186,11 +259,31 @@ func createNew(path, flag string, force bool) (*os.File, error) {
 	return f, nil
 }
 
-// nearest is "; did you mean X?" for the closest of names, or nothing where none is close.
+// nearest is "; did you mean X?" for the closest of names, or nothing where none is close: a slip of one or two letters in a word
+// that is long enough for that to mean something, or a name that begins with what was typed.
 func nearest(got string, names []string) string {
-	best, at := len(got)/2+2, ""
+	word := strings.TrimLeft(got, "-")
+	n := len([]rune(word))
+	if n < 2 {
+		return ""
+	}
+	most := 1
+	switch {
+	case n < 3:
+		most = 0 // of two letters any other word is as near
+	case n > 12:
+		most = 3
+	case n > 5:
+		most = 2
+	}
+	best, at := most+1, ""
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		if d := distance(got, name); d < best {
+		bare := strings.TrimLeft(name, "-")
+		d := distance(strings.ToLower(word), strings.ToLower(bare))
+		if strings.HasPrefix(strings.ToLower(bare), strings.ToLower(word)) {
+			d = min(d, most)
+		}
+		if d < best {
 			best, at = d, name
 		}
 	}
@@ -200,24 +293,33 @@ func nearest(got string, names []string) string {
 	return fmt.Sprintf("; did you mean %s?", at)
 }
 
-// distance is the Levenshtein distance of two short words.
+// distance is the number of slips between two short words: a letter too many, too few or wrong, or two that stand the wrong way
+// round (the optimal string alignment distance).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	x, y := []rune(a), []rune(b)
+	rows := make([][]int, len(x)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(y)+1)
+		rows[i][0] = i
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = min(diagonal, row[j], row[j+1]) + 1
+	for j := range y {
+		rows[0][j+1] = j + 1
+	}
+	for i := range x {
+		for j := range y {
+			d := min(rows[i][j+1], rows[i+1][j]) + 1
+			if x[i] == y[j] {
+				d = min(d, rows[i][j])
+			} else {
+				d = min(d, rows[i][j]+1)
 			}
-			diagonal, row[j+1] = row[j+1], cost
+			if i > 0 && j > 0 && x[i] == y[j-1] && x[i-1] == y[j] {
+				d = min(d, rows[i-1][j-1]+1)
+			}
+			rows[i+1][j+1] = d
 		}
 	}
-	return row[len(b)]
+	return rows[len(x)][len(y)]
 }
 
 // Set by the linker: -X hopbench/bench/internal/cli.release=v1.2.3.

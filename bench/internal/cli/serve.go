@@ -133,7 +133,7 @@ func (f *serveFlags) side(l harness.Limits) func() harness.Peer {
 // options checks the flags.
 func (f *serveFlags) options(cmd *cobra.Command) (control.Options, error) {
 	tool, _ := toolVersion()
-	o := control.Options{ToolVersion: tool, Announce: f.announce, Once: f.once || f.child, Settings: map[string]map[string]string{}}
+	o := control.Options{ToolVersion: tool, Announce: f.announce, Once: f.once || f.child, Facts: peerFacts, Settings: map[string]map[string]string{}}
 	if !f.child { // whoever started this process may use what it may use itself
 		o.Limits = harness.Limits{MaxMemory: defaultMemory(), MaxSeconds: f.maxDuration.Seconds()}
 		if f.maxDuration < time.Second {
