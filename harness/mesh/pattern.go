@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hopbench/harness/mesh/schedule"
@@ -59,9 +60,13 @@ func Lay(size int, a Ask) (*Layout, error) {
 	if size < 2 {
 		return nil, fmt.Errorf("a mesh has at least 2 ranks, not %d", size)
 	}
-	if a.Names == nil {
-		a.Names = make([]string, size)
+	names := make([]string, size)
+	for n := range names {
+		if names[n] = strconv.Itoa(n); n < len(a.Names) && a.Names[n] != "" {
+			names[n] = a.Names[n]
+		}
 	}
+	a.Names = names
 	l := &Layout{Pattern: a.Name}
 	var rounds []schedule.Round
 	var together string // schedule of all at once, where that is the pattern's own

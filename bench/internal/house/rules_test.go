@@ -49,7 +49,7 @@ var rooms = []room{
 	{"harness", []string{"results/...", "transports", "transports/fault", "transports/mem", "transports/topo", "harness/hostinfo"}, "the harness measures whatever keeps the contract"},
 	{"harness/control/controlpb", nil, "generated"},
 	{"harness/mesh/rank", nil, "which rank a process is stands in its environment: it is read before anything else is known"},
-	{"harness/*", []string{"harness", "harness/*", "harness/control/controlpb", "harness/doctor/logs", "harness/mesh/rank", "results/...", "transports", "transports/fault", "transports/mem", "transports/topo", "transports/topo/*"}, "two sides, the doctor and the mesh are built on the harness and the contract"},
+	{"harness/*", []string{"harness", "harness/*", "harness/mesh/*", "harness/control/controlpb", "harness/doctor/logs", "harness/mesh/rank", "results/...", "transports", "transports/fault", "transports/mem", "transports/topo", "transports/topo/*"}, "two sides, the doctor and the mesh are built on the harness and the contract"},
 	{"harness/mesh/schedule", []string{"results/unit"}, "who measures whom and when is arithmetic on numbers of hosts"},
 	{"harness/*/*", []string{"harness", "results/...", "transports", "transports/fault", "transports/mem", "transports/topo"}, "a room of one of the harness's rooms"},
 

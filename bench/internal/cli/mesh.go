@@ -1,0 +1,501 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"hopbench/harness"
+	"hopbench/harness/control"
+	"hopbench/harness/mesh"
+	"hopbench/harness/mesh/rank"
+	"hopbench/results"
+	"hopbench/results/matrix"
+	"hopbench/transports"
+)
+
+func newMesh(env *Env) *cobra.Command {
+	f := &meshFlags{env: env, run: &runFlags{env: env}}
+	cmd := &cobra.Command{
+		Use:   "mesh",
+		Short: "Be one rank of N hosts, and measure the links between all of them",
+		Long: `Started once a rank by srun, mpirun, an indexed Kubernetes Job or torchrun, with one command line for all.
+Number, size and the first rank's address come from the engine's environment, or from --rank, --size and
+--first; what was used is said. The ranks meet at rank 0, which coordinates over one connection a rank,
+and end with it.
+
+All hold one token and prove it without sending it: --token-file, or HOPBENCH_TOKEN. It is no argument,
+since those are public on a host.
+
+--pattern says which pairs move data:
+  all-pairs       every pair, both directions, in rounds in which no rank has two pairs (the default)
+  half            every second of those rounds
+  ring            each rank to the next
+  bisection       each rank of --left with one of --right (default: lower with upper half)
+  incast          --sources to --to (default: all others to rank 0)
+  one-to-all      --from to --targets (default: rank 0 to all others)
+  prefill-decode  each of --prefill to each of --decode; with --kv MODEL and --isl N as KV-shaped requests
+  matrix          the pairs of --matrix FILE, a byte matrix: a line a rank, bytes to each rank
+Ranks are given by number, range or host name: 0-3,7 or node1,node2. The last five are measured twice, each
+pair alone and all at once: --isolated or --loaded chooses one, or adds it to the others. --background
+adds a load of bulk writes between the same pairs beside what is measured.
+
+At the end rank 0 prints a matrix, what is out of line and by whom, and what the flows did to each other.
+Rows go to --out as rounds end. A pair, or a rank, that fails is failed rows; the others complete.`,
+		Example: `  srun hopbench mesh --token-file token --out mesh.jsonl
+  mpirun -n 8 hopbench mesh --token-file token --pattern incast --to 0
+  srun hopbench mesh --pattern prefill-decode --prefill 0-3 --decode 4-7 --kv llama-3.1-8b --isl 8192
+  hopbench mesh --dry-run --size 64                      the rounds, and about how long they take
+  HOPBENCH_TOKEN=... hopbench mesh --rank 1 --size 2 --first node1`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.main(cmd) },
+	}
+	f.define(cmd)
+	return cmd
+}
+
+// main is one rank, whichever it is.
+func (f *meshFlags) main(cmd *cobra.Command) error {
+	me, err := f.rank(cmd)
+	if err != nil {
+		return err
+	}
+	err = f.check(cmd, me)
+	if merr := f.introduce(&me); merr != nil && err == nil {
+		err = merr
+	}
+	switch {
+	case f.dryRun && err != nil:
+		return err
+	case f.dryRun && me.Number != 0:
+		return nil
+	case f.dryRun:
+		return f.printDry(cmd.Context(), me)
+	case err != nil && (me.Number != 0 || me.Size < 2):
+		return err
+	}
+	token, terr := control.GivenToken(f.tokenFile, f.env.Getenv)
+	switch {
+	case terr != nil:
+		return usagef("%s: %s", me.name(), tokenError(f.tokenFile, terr))
+	case !token.Given():
+		return usagef("%s: give all ranks one token, by --token-file or %s; make it with `openssl rand -hex 32`", me.name(), control.TokenVariable)
+	}
+	caution(f.env, token)
+	if me.Number == 0 {
+		return f.first(cmd, me, token, err)
+	}
+	return f.other(cmd.Context(), me, token)
+}
+
+// place is a rank with what the environment said of it.
+type place struct {
+	rank.Rank
+	member control.Member
+}
+
+func (p place) name() string { return fmt.Sprintf("rank %d of %d", p.Number, p.Size) }
+
+// other is a rank that is not the first.
+func (f *meshFlags) other(ctx context.Context, me place, token control.Token) error {
+	addr := me.Address(f.port)
+	tool, _ := toolVersion()
+	side := harness.NewSide(f.env.Drivers, harness.Limits{})
+	err := control.Join(ctx, addr, token, me.member, side, control.JoinOptions{
+		Limit: f.wait, ToolVersion: tool,
+		Joined: func(first string) {
+			text := fmt.Sprintf("%v of %d joined %s; %s", me.member, me.Size, first, me.Source)
+			if me.member.Chosen != "" {
+				text += "; " + me.member.Chosen
+			}
+			f.say(text)
+		},
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("ended by a signal")
+		}
+		return exitError{1, fmt.Errorf("%v: %w", me.member, err)}
+	}
+	f.say(fmt.Sprintf("%v: the mesh has ended", me.member))
+	return nil
+}
+
+func (f *meshFlags) say(text string) { fmt.Fprintf(f.env.Stderr, "hopbench: %s\n", text) }
+
+// first is rank 0. Wrong is what is wrong with its command line: the others are told before it ends.
+func (f *meshFlags) first(cmd *cobra.Command, me place, token control.Token, wrong error) error {
+	ctx := cmd.Context()
+	l, err := f.listen(ctx, me)
+	if err != nil {
+		return err
+	}
+	f.say(fmt.Sprintf("%v of %d waits for the others on %v; %s", me.member, me.Size, l.Addr(), me.Source))
+	if me.member.Chosen != "" {
+		f.say(me.member.Chosen)
+	}
+	if wrong == nil {
+		wrong = f.checkOut()
+	}
+	tool, _ := toolVersion()
+	var plan harness.Plan
+	if len(f.plans) > 0 {
+		plan = f.plans[0]
+	}
+	m, err := mesh.Gather(ctx, l, mesh.GatherOptions{
+		First: me.member, Side: harness.NewSide(f.env.Drivers, harness.Limits{}), Token: token, Limit: f.wait, LeaveOut: f.missing == "leave-out",
+		Control: control.DialOptions{ToolVersion: tool, Loop: f.longest(), Phase: time.Duration(plan.PhaseTimeout * 1e9)},
+		HostOf:  f.hostOf(me), Log: f.say, Refuse: wrong,
+	})
+	if err != nil {
+		switch {
+		case wrong != nil:
+			return wrong
+		case ctx.Err() != nil:
+			return exitError{1, errors.New("ended by a signal while the ranks gathered")}
+		}
+		return exitError{1, err}
+	}
+	err = f.measure(cmd, me, m)
+	if err != nil {
+		m.End(err.Error(), true)
+		return err
+	}
+	m.End("", false)
+	return nil
+}
+
+// listen opens the first rank's port: on loopback alone where all ranks are on this host, else on every address, since which of them
+// the name in First stands for on another host is not this host's to know.
+func (f *meshFlags) listen(ctx context.Context, me place) (net.Listener, error) {
+	addr := f.listenAt
+	if addr == "" {
+		host, port, err := net.SplitHostPort(me.Address(f.port))
+		if err != nil {
+			return nil, usagef("--first %s: %v", me.First, err)
+		}
+		local, others := areHere(ctx, host)
+		switch {
+		case local == nil && len(others) > 0:
+			return nil, exitError{1, fmt.Errorf("%v: the first rank is to be reached at %s (%s), and that is not this host: "+
+				"start rank 0 there, or say with --listen where it listens", me.member, host, strings.Join(others, ", "))}
+		case local != nil && *local:
+			addr = net.JoinHostPort(host, port)
+		default:
+			addr = ":" + port
+		}
+	}
+	l, err := control.Listen(ctx, addr)
+	if err == nil {
+		return l, nil
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, exitError{1, fmt.Errorf("%v: port %s is taken on this host: is another rank 0 here? --first-port chooses another one, for all ranks", me.member, addr)}
+	}
+	return nil, usagef("%v: listen on %s: %s", me.member, addr, listenCause(err))
+}
+
+// areHere says whether a host's name stands for addresses of this host: true where they are all loopback, false where one is another
+// address of this host, nil where none is. A name that cannot be resolved is nil without addresses.
+func areHere(ctx context.Context, host string) (loopback *bool, addresses []string) {
+	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(limited, "ip", host)
+	if err != nil {
+		return nil, nil
+	}
+	all := true
+	here := false
+	own := ownAddresses()
+	for _, a := range found {
+		a = a.Unmap().WithZone("")
+		addresses = append(addresses, a.String())
+		switch {
+		case a.IsLoopback():
+			here = true
+		case slices.Contains(own, a):
+			here, all = true, false
+		}
+	}
+	if !here {
+		return nil, addresses
+	}
+	// A name that stands for loopback by this host's own /etc/hosts stands for something else on other hosts.
+	if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
+		all = false
+	}
+	return &all, addresses
+}
+
+func ownAddresses() []netip.Addr {
+	var own []netip.Addr
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	for _, a := range list {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			own = append(own, p.Addr().Unmap().WithZone(""))
+		}
+	}
+	return own
+}
+
+// hostOf is the engine's host of a rank, where there is one host a rank: only then is the order of hosts that of the ranks.
+func (f *meshFlags) hostOf(me place) func(int) string {
+	if len(me.Hosts) != me.Size {
+		return nil
+	}
+	return func(n int) string { return me.Hosts[n] }
+}
+
+// longest is the longest time for which the first rank may be silent towards another: a loop, or a background load's.
+func (f *meshFlags) longest() time.Duration {
+	longest := 0.0
+	for _, p := range f.plans {
+		longest = max(longest, p.Round, p.Warmup)
+		if f.load != nil {
+			longest = max(longest, p.Estimate())
+		}
+	}
+	return time.Duration(math.Ceil(longest*1e9)) + time.Minute
+}
+
+// checkOut finds a result path that cannot be written before anything is measured.
+func (f *meshFlags) checkOut() error {
+	if f.run.out == "" {
+		return nil
+	}
+	mode, err := f.run.outMode()
+	if err != nil {
+		return err
+	}
+	if mode == results.Refuse {
+		if _, err := os.Lstat(f.run.out); err == nil {
+			return usagef("--out %s: it exists; --force replaces it, --append adds to it", f.run.out)
+		}
+	}
+	if err := unix.Access(filepath.Dir(f.run.out), unix.W_OK); err != nil {
+		return usagef("--out %s: the folder cannot be written: %v", f.run.out, err)
+	}
+	return nil
+}
+
+// measure runs the pattern over the ranks that are here, and prints what came out.
+func (f *meshFlags) measure(cmd *cobra.Command, me place, m *mesh.Mesh) error {
+	ctx := cmd.Context()
+	layout, err := f.layout(m.Size, m.Names(), m.Present())
+	if err != nil {
+		return usagef("%v", err)
+	}
+	f.say(f.here(m, layout))
+	header, err := f.header(me, m)
+	if err != nil {
+		return exitError{1, err}
+	}
+	var w *results.Writer
+	if f.run.out != "" {
+		mode, err := f.run.outMode()
+		if err != nil {
+			return err
+		}
+		if w, err = results.Create(f.run.out, mode, header); err != nil {
+			return exitError{1, fmt.Errorf("--out: %w", err)}
+		}
+	}
+	var stream *results.Writer
+	if f.records {
+		if stream, err = results.NewWriter(f.env.Stdout, "standard output", header); err != nil {
+			return exitError{1, err}
+		}
+	}
+	names := slices.DeleteFunc(m.Names(), func(n string) bool { return n == "" })
+	tally := &tally{mesh: matrix.New(matrix.Options{Hosts: names}), bytes: layout.Bytes}
+	line := newProgressLine(f.env)
+	err = m.Run(ctx, layout, mesh.RunOptions{
+		Plans: f.plans, Background: f.load, BothWays: f.bothWays, OneWay: f.oneWay, DeviceKind: deviceKind,
+	}, harness.Sink{
+		Cell: func(c *results.Cell) error {
+			for _, to := range []*results.Writer{stream, w} {
+				if to == nil {
+					continue
+				}
+				if err := to.Cell(c); err != nil {
+					return err
+				}
+			}
+			return tally.add(c)
+		},
+		Progress: line.show,
+	})
+	line.clear()
+	state, reason := results.StateComplete, ""
+	switch {
+	case ctx.Err() != nil:
+		state, reason = results.StateInterrupted, "a signal ended the run"
+	case err != nil:
+		state, reason = results.StateFailed, err.Error()
+	}
+	for _, to := range []*results.Writer{stream, w} {
+		if to == nil {
+			continue
+		}
+		if cerr := to.Close(state, reason); cerr != nil && err == nil {
+			err = cerr
+		}
+	}
+	if !f.records {
+		if perr := f.answer(m, layout, tally); perr != nil && err == nil {
+			err = perr
+		}
+	}
+	if f.run.out != "" {
+		f.say("results are in " + f.run.out)
+	}
+	switch {
+	case state == results.StateInterrupted:
+		return exitError{1, errors.New("interrupted; what was measured until then is kept")}
+	case err != nil:
+		return exitError{1, err}
+	}
+	return f.verdict(tally)
+}
+
+// deviceKind says which of a rank's devices a transport uses.
+func deviceKind(transport string) string {
+	if transport == "infiniband" || transport == "roce" {
+		return mesh.RDMA
+	}
+	return mesh.NetDev
+}
+
+// here says who is here and what they will do.
+func (f *meshFlags) here(m *mesh.Mesh, l *mesh.Layout) string {
+	hosts := map[string]bool{}
+	for _, member := range m.Members {
+		hosts[member.HostID+member.Host] = true
+	}
+	text := fmt.Sprintf("%d ranks on %d hosts are here; %s: %d pairs in %d rounds", len(m.Members), len(hosts), l.Pattern, l.Pairs(), len(l.Stages))
+	if len(m.Missing) > 0 {
+		text += fmt.Sprintf("; %d are left out", len(m.Missing))
+	}
+	return text
+}
+
+// header is the first record of the result file.
+func (f *meshFlags) header(me place, m *mesh.Mesh) (*results.Header, error) {
+	encoded, err := json.Marshal(f.plans[0])
+	if err != nil {
+		return nil, err
+	}
+	tool, commit := toolVersion()
+	seed := int64(f.plans[0].Seed)
+	h := &results.Header{
+		Schema: results.Schema, ToolVersion: tool, ToolCommit: commit, Started: f.env.Now(), Plan: encoded, Seed: &seed,
+		Hosts: []results.Host{}, Settings: processSettings(), Command: append([]string{"hopbench"}, f.env.args...),
+	}
+	h.Settings["mesh_pattern"], h.Settings["mesh_size"] = f.pattern, strconv.Itoa(m.Size)
+	h.Settings["mesh_rank_source"] = me.Source
+	for _, member := range m.Members {
+		host := member.Fingerprint
+		host.Role, host.ToolVersion = fmt.Sprintf("rank %d", member.Number), tool
+		h.Hosts = append(h.Hosts, host)
+		rank := fmt.Sprintf("mesh_rank_%d", member.Number)
+		if member.Name != host.Hostname {
+			h.Settings[rank+"_name"] = member.Name
+		}
+		if member.Chosen != "" {
+			h.Settings[rank+"_devices"] = member.Chosen
+		}
+	}
+	for _, missing := range m.Missing {
+		h.Settings[fmt.Sprintf("mesh_rank_%d_missing", missing.Number)] = missing.String()
+	}
+	return h, nil
+}
+
+// crossing are the transports of a list that can have their two sides in two processes, found by opening them.
+func crossing(ctx context.Context, env *Env, names []string) (cross []string) {
+	for _, d := range env.Drivers {
+		if !slices.Contains(names, d.Name()) {
+			continue
+		}
+		if t, err := d.Open(ctx, transports.Options{}); err == nil {
+			one := t.Caps().OneProcess
+			t.Close()
+			if one {
+				continue
+			}
+		}
+		cross = append(cross, d.Name())
+	}
+	return cross
+}
+
+// printDry says what would be measured, and for how long.
+func (f *meshFlags) printDry(ctx context.Context, me place) error {
+	var names []string
+	if len(me.Hosts) == me.Size {
+		names = me.Hosts
+	}
+	l, err := f.layout(me.Size, names, nil)
+	if err != nil {
+		return usagef("%v", err)
+	}
+	rows, seconds := l.Cost(f.plans, f.bothWays, f.oneWay)
+	if f.run.json {
+		e := json.NewEncoder(f.env.Stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(map[string]any{
+			"pattern": l.Pattern, "ranks": me.Size, "pairs": l.Pairs(), "rounds": l.Stages, "rows": rows, "estimate_seconds": seconds,
+			"plans": f.plans, "rank_source": me.Source,
+		})
+	}
+	return writeDry(f.env.Stdout, me, l, rows, seconds, names)
+}
+
+// mostRounds is how many rounds a dry run spells out.
+const mostRounds = 16
+
+func writeDry(w io.Writer, me place, l *mesh.Layout, rows int, seconds float64, names []string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s of %d ranks: %d pairs in %d rounds, %d rows, about %s\n", l.Pattern, me.Size, l.Pairs(), len(l.Stages), rows, (time.Duration(seconds * float64(time.Second))).Round(time.Second))
+	called := func(n int) string {
+		if names == nil {
+			return strconv.Itoa(n)
+		}
+		return names[n]
+	}
+	for i, s := range l.Stages {
+		if i == mostRounds {
+			fmt.Fprintf(&b, "and %d more rounds\n", len(l.Stages)-i)
+			break
+		}
+		var pairs []string
+		for j, p := range s.Pairs {
+			if j == mostRounds {
+				pairs = append(pairs, fmt.Sprintf("and %d more", len(s.Pairs)-j))
+				break
+			}
+			pairs = append(pairs, called(p.From)+"->"+called(p.To))
+		}
+		fmt.Fprintf(&b, "%4d  %s: %s\n", i+1, s.Schedule, strings.Join(pairs, "  "))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
