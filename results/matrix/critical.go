@@ -79,9 +79,9 @@ func (g *judged) criticalHost() float64 { return g.critical(true) }
 // critical is that of a full mesh of as many hosts, or with blanks the larger of two neighbours: odd numbers and even ones differ.
 func (g *judged) critical(hosts bool) float64 {
 	n := g.effective()
-	v := critical(n, hosts, g.oneWay, g.FalseAlarm/float64(g.many))
+	v := critical(n, hosts, g.oneWay, g.FalseAlarm/math.Pow(float64(g.many), 1.3))
 	if n < g.n {
-		v = max(v, critical(n-1, hosts, g.oneWay, g.FalseAlarm/float64(g.many)))
+		v = max(v, critical(n-1, hosts, g.oneWay, g.FalseAlarm/math.Pow(float64(g.many), 1.3)))
 	}
 	return v
 }

@@ -7,18 +7,26 @@ import (
 
 // grid is the logarithms of a layer's figures, the sign such that less is slower; NaN where there is none.
 type grid struct {
-	n    int
-	y    []float64 // n*n
-	same []bool    // n*n: whether the two are of one switch group; nil: groups are not known
+	n     int
+	y     []float64 // n*n
+	kinds []uint8   // n*n: whether a pair is across switch groups, within one, or within a host; nil: all are alike
 }
+
+// Kinds of pairs, which have a level each.
+const (
+	across = iota
+	within
+	inside // one host with several ranks
+	kinds
+)
 
 func (g *grid) at(i, j int) float64 { return g.y[i*g.n+j] }
 
 // fit is a grid taken apart: y[i][j] = level + from[i] + to[j] + rest[i][j].
 type fit struct {
 	grid
-	level    [2]float64 // of pairs between groups, and within one
-	from, to []float64  // a host's part as initiator and as target; the same slice where pairs were measured one way alone
+	level    [kinds]float64 // of the pairs of a kind
+	from, to []float64      // a host's part as initiator and as target; the same slice where pairs were measured one way alone
 	oneWay   bool
 	rest     []float64
 	sigma    float64 // the spread of the rests: a standard deviation, were they normal
@@ -82,9 +90,9 @@ func polish(g grid) *fit {
 	return f
 }
 
-// levels moves the medians of the rests, between groups and within, into the level.
+// levels moves the medians of the rests of each kind of pair into its level.
 func (f *fit) levels(room *[]float64) (moved float64) {
-	for kind := range 2 {
+	for kind := range kinds {
 		v := (*room)[:0]
 		for k, r := range f.rest {
 			if r == r && f.kind(k) == kind {
@@ -108,10 +116,10 @@ func (f *fit) levels(room *[]float64) (moved float64) {
 }
 
 func (f *fit) kind(k int) int {
-	if f.same != nil && f.same[k] {
-		return 1
+	if f.kinds != nil {
+		return int(f.kinds[k])
 	}
-	return 0
+	return across
 }
 
 // move takes the median of the rests of a host's figures as its part, as initiator, as target, or both.
@@ -201,8 +209,9 @@ func (f *fit) centre() {
 	if !f.oneWay {
 		b = shift(f.to)
 	}
-	f.level[0] += a + b
-	f.level[1] += a + b
+	for k := range f.level {
+		f.level[k] += a + b
+	}
 }
 
 // parameters is how many figures the fit can make exact.
@@ -216,10 +225,18 @@ func (f *fit) parameters() int {
 	if !f.oneWay {
 		p = 2*p - 1
 	}
-	if f.same != nil {
-		p++
+	seen := [kinds]bool{}
+	for k, v := range f.y {
+		if v == v {
+			seen[f.kind(k)] = true
+		}
 	}
-	return p
+	for _, s := range seen {
+		if s {
+			p++
+		}
+	}
+	return p - 1
 }
 
 // spread sets sigma: the median of the sizes of the rests, over 0.6745 as for the normal distribution. A fit by medians makes as many rests 0 as it

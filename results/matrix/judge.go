@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hopbench/results"
@@ -46,7 +47,7 @@ type Finding struct {
 	Score    float64  `json:"score"`
 	Critical float64  `json:"critical"`
 	Peers    []string `json:"peers,omitempty"` // of a host that is slow with some alone: with whom
-	Hosts    []string `json:"hosts,omitempty"` // of a switch group: its hosts
+	Hosts    []string `json:"hosts,omitempty"` // of a switch group: its hosts; of a host with several ranks: their names
 }
 
 // Failure is what has no figures.
@@ -77,7 +78,8 @@ type Report struct {
 // fewest is the least number of hosts that a slow one is told among.
 const fewest = 4
 
-// Reports judges the matrices. One that was measured with several flows at once is judged where nothing was measured alone.
+// Reports judges the matrices. Of schedules of the same pairs the quietest is judged: each pair alone, or in rounds of pairs that share no host, before all
+// at once, where what is slow is no longer the pair's own.
 func (m *Mesh) Reports(j Judge) []Report {
 	if j.MinEffect == 0 {
 		j.MinEffect = 0.05
@@ -86,13 +88,8 @@ func (m *Mesh) Reports(j Judge) []Report {
 		j.FalseAlarm = 0.05
 	}
 	layers := m.Layers()
-	alone := map[results.Identity]bool{}
-	for _, l := range layers {
-		if isolated(l.Key.Schedule) {
-			alone[without(l.Key)] = true
-		}
-	}
-	layers = slices.DeleteFunc(layers, func(l *Layer) bool { return !isolated(l.Key.Schedule) && alone[without(l.Key)] })
+	quiet := quietest(layers)
+	layers = slices.DeleteFunc(layers, func(l *Layer) bool { return quiet[without(l.Key)] != l })
 	slices.SortStableFunc(layers, func(a, b *Layer) int {
 		return cmp.Or(cmp.Compare(a.Key.Transport, b.Key.Transport), strings.Compare(a.Key.Definition, b.Key.Definition), cmp.Compare(a.Key.TotalBytes, b.Key.TotalBytes), natural(a.Key.Rail, b.Key.Rail))
 	})
@@ -104,12 +101,39 @@ func (m *Mesh) Reports(j Judge) []Report {
 	return out
 }
 
-// isolated says whether a schedule's flows have no other beside them on their hosts.
-func isolated(schedule string) bool { return schedule == "" || schedule == "isolated" }
+// bothWays is what a schedule's name ends in where the two directions of each pair run at once.
+const bothWays = ", both ways"
 
+// busy says how much is going on beside a pair in a schedule: nothing, pairs of other hosts, or flows of its own hosts.
+func busy(schedule string) int {
+	switch strings.TrimSuffix(schedule, bothWays) {
+	case "", "isolated":
+		return 0
+	case "all-pairs", "half", "ring":
+		return 1
+	}
+	return 2
+}
+
+// without is what the schedules of the same pairs have in common.
 func without(k results.Identity) results.Identity {
-	k.Schedule = ""
+	if strings.HasSuffix(k.Schedule, bothWays) {
+		k.Schedule = bothWays
+	} else {
+		k.Schedule = ""
+	}
 	return k
+}
+
+// quietest is, for each set of layers that differ in the schedule alone, the one with the least going on beside a pair.
+func quietest(layers []*Layer) map[results.Identity]*Layer {
+	out := map[results.Identity]*Layer{}
+	for _, l := range layers {
+		if q := out[without(l.Key)]; q == nil || busy(l.Key.Schedule) < busy(q.Key.Schedule) {
+			out[without(l.Key)] = l
+		}
+	}
+	return out
 }
 
 // Title is what the layer's figures are: definition, operation, size, path.
@@ -140,14 +164,15 @@ func or(a, b string) string {
 type judged struct {
 	Judge
 	*fit
-	layer *Layer
-	hosts []string
-	ids   []int
-	group []string // of each host
-	out   *Report
-	least float64 // the least effect, in the logarithm: negative
-	many  int     // matrices of the mesh
-	slow  [][2]bool
+	layer   *Layer
+	hosts   []string
+	ids     []int
+	machine []string // of each host that is one of several ranks: the host
+	group   []string // the switch group
+	out     *Report
+	least   float64 // the least effect, in the logarithm: negative
+	many    int     // matrices of the mesh
+	slow    []bool  // hosts that are slow by themselves, whose pairs are not judged
 }
 
 func (j Judge) judge(l *Layer, many int) Report {
@@ -158,7 +183,8 @@ func (j Judge) judge(l *Layer, many int) Report {
 	n := len(hosts)
 	y := grid{n: n, y: make([]float64, n*n)}
 	for a := range n {
-		g.group = append(g.group, j.Groups[hosts[a]])
+		g.machine = append(g.machine, machine(hosts[a]))
+		g.group = append(g.group, or(j.Groups[hosts[a]], j.Groups[g.machine[a]]))
 		for b := range n {
 			p := l.at(g.ids[a], g.ids[b])
 			v := math.NaN()
@@ -170,11 +196,14 @@ func (j Judge) judge(l *Layer, many int) Report {
 			y.y[a*n+b] = v
 		}
 	}
-	if g.grouped() {
-		y.same = make([]bool, n*n)
-		for a := range n {
-			for b := range n {
-				y.same[a*n+b] = g.group[a] != "" && g.group[a] == g.group[b]
+	y.kinds = make([]uint8, n*n)
+	for a := range n {
+		for b := range n {
+			switch {
+			case g.machine[a] == g.machine[b]:
+				y.kinds[a*n+b] = inside
+			case g.group[a] != "" && g.group[a] == g.group[b]:
+				y.kinds[a*n+b] = within
 			}
 		}
 	}
@@ -192,27 +221,26 @@ func (j Judge) judge(l *Layer, many int) Report {
 		return r
 	}
 	g.sigma = max(g.sigma, 1e-6)
-	g.slow = make([][2]bool, n)
+	g.slow = make([]bool, n)
+	slow, told := g.slowHosts()
 	g.explain()
-	if !g.hostFindings() {
+	if !told {
 		return r
 	}
-	g.groupFindings()
+	for _, u := range g.fold(g.fold(slow, g.machine, Host), g.group, Group) {
+		r.Findings = append(r.Findings, u.finding)
+	}
 	g.pairFindings()
 	return r
 }
 
-// grouped says whether the hosts are of several switch groups, of which one has two hosts at least.
-func (g *judged) grouped() bool {
-	count := map[string]int{}
-	two := false
-	for _, name := range g.group {
-		if name != "" {
-			count[name]++
-			two = two || count[name] > 1
-		}
+// machine is the host of a name: host/number is the name of one of its ranks.
+func machine(name string) string {
+	host, number, ok := strings.Cut(name, "/")
+	if _, err := strconv.Atoi(number); !ok || err != nil || host == "" {
+		return name
 	}
-	return len(count) > 1 && two
+	return host
 }
 
 func (g *judged) doubt(format string, args ...any) {
@@ -280,7 +308,7 @@ func nan(v float64) float64 {
 // explain says how much could be found, and what stands in the way.
 func (g *judged) explain() {
 	noise := 1 - math.Exp(-g.sigma)
-	pair := 1 - math.Exp(math.Min(g.least, -g.sigma*g.criticalPair()))
+	pair := 1 - math.Exp(math.Min(g.least, -g.sigma*g.farPair()))
 	typical := slices.Clone(g.degree)
 	slices.Sort(typical)
 	host := 1 - math.Exp(math.Min(g.least, -g.sigma*g.criticalHost()/math.Sqrt(float64(typical[len(typical)/2]))))

@@ -39,18 +39,13 @@ type Flow struct {
 	Slowdown  float64 `json:"slowdown"`
 }
 
-// Loads sets each schedule of several flows beside the isolated one. Without an isolated one there is none.
+// Loads sets each schedule beside the quietest one of the same pairs: each alone, or in rounds of pairs that share no host.
 func (m *Mesh) Loads() []Load {
 	layers := m.Layers()
-	alone := map[results.Identity]*Layer{}
-	for _, l := range layers {
-		if k := without(l.Key); isolated(l.Key.Schedule) && (alone[k] == nil || l.Key.Schedule != "") {
-			alone[k] = l
-		}
-	}
+	quiet := quietest(layers)
 	var out []Load
 	for _, l := range layers {
-		if a := alone[without(l.Key)]; !isolated(l.Key.Schedule) && a != nil {
+		if a := quiet[without(l.Key)]; a != l && busy(a.Key.Schedule) < 2 {
 			out = append(out, load(l, a))
 		}
 	}

@@ -368,6 +368,74 @@ func TestRails(t *testing.T) {
 	}
 }
 
+// TestRanksOfAHost: several ranks of a host that are slow together are the host.
+func TestRanksOfAHost(t *testing.T) {
+	for name, c := range map[string]struct {
+		slow func(a, b int) bool // by rank
+		want string
+	}{
+		"a host":       {func(a, b int) bool { return a/4 == 2 || b/4 == 2 }, "host h2"},
+		"a rank":       {func(a, b int) bool { return a == 9 || b == 9 }, "host h2/9"},
+		"across hosts": {func(a, b int) bool { return a/4 != b/4 }, ""},
+		"nothing":      {func(a, b int) bool { return false }, ""},
+	} {
+		r, wrong := rand.New(rand.NewPCG(9, 9)), 0
+		for range 20 {
+			m := New(Options{})
+			for a := range 16 {
+				for b := range 16 {
+					v := 10e9 * math.Exp(0.03*r.NormFloat64()) * slowIf(c.slow, 0.4)(a, b)
+					if a == b {
+						continue
+					}
+					if err := m.Add(bandwidth(fmt.Sprintf("h%d/%d", a/4, a), fmt.Sprintf("h%d/%d", b/4, b), v)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if got := names(sorted(m.Reports(Judge{})[0].Findings)); got != c.want {
+				wrong++
+				t.Logf("%s: %q, want %q", name, got, c.want)
+			}
+		}
+		if wrong > 1 {
+			t.Errorf("%s: %d of 20", name, wrong)
+		}
+	}
+}
+
+// TestQuietest: of the schedules of a mesh the one with the least beside a pair is judged and held against the others.
+func TestQuietest(t *testing.T) {
+	m := New(Options{})
+	for _, schedule := range []string{"all-to-all", "all-pairs", "all-pairs, background", "all-pairs, both ways", "all-to-all, both ways", "incast"} {
+		for a := range 5 {
+			for b := range 5 {
+				if a == b || schedule == "incast" && b > 0 {
+					continue
+				}
+				c := bandwidth(hostName(a), hostName(b), 1e9)
+				c.Schedule = schedule
+				if err := m.Add(c); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	var judged, loads []string
+	for _, r := range m.Reports(Judge{}) {
+		judged = append(judged, r.Key.Schedule)
+	}
+	for _, l := range m.Loads() {
+		loads = append(loads, l.Key.Schedule+" after "+l.Alone.Key.Schedule)
+	}
+	if got := strings.Join(judged, "; "); got != "all-pairs; all-pairs, both ways" {
+		t.Errorf("judged: %s", got)
+	}
+	if got := strings.Join(loads, "; "); got != "all-to-all after all-pairs; all-pairs, background after all-pairs; all-to-all, both ways after all-pairs, both ways; incast after all-pairs" {
+		t.Errorf("loads: %s", got)
+	}
+}
+
 func TestLoads(t *testing.T) {
 	m := New(Options{})
 	for i, v := range []float64{10, 10, 8, 10} {

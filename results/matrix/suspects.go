@@ -6,8 +6,14 @@ import (
 	"slices"
 )
 
-// hostFindings names the hosts whose own part is out of line. It returns false where they are no minority, so that nothing can be called normal.
-func (g *judged) hostFindings() bool {
+// culprit is what is slow as one: a host, or several.
+type culprit struct {
+	hosts   []int
+	finding Finding
+}
+
+// slowHosts finds the hosts whose own part is out of line. told is false where they are no minority, so that nothing can be called normal.
+func (g *judged) slowHosts() (units []culprit, told bool) {
 	type part struct {
 		host  int
 		log   float64
@@ -73,34 +79,37 @@ func (g *judged) hostFindings() bool {
 			names = append(names, g.hosts[p.host])
 		}
 		g.doubt("%d of %d hosts are slower than the others (%s): that is no minority, and which of them are normal cannot be told", len(found), g.n, some(names, 8))
-		return false
+		return nil, false
 	}
 	slices.SortStableFunc(found, func(a, b part) int { return cmp.Compare(a.log, b.log) })
 	for _, p := range found {
-		g.slow[p.host] = [2]bool{p.role != "target", p.role != "initiator"}
+		g.slow[p.host] = true
 		f := Finding{Kind: Host, Host: g.hosts[p.host], Role: p.role, Rail: g.layer.Key.Rail, Expected: g.base(g.normal()), Change: g.change(p.log), Score: p.score, Critical: critical}
 		f.Value = f.Expected * (1 + f.Change)
-		f.Slow, f.Of = g.count(p.host, g.slow[p.host])
-		g.out.Findings = append(g.out.Findings, f)
+		f.Slow, f.Of = g.count(p.host, [2]bool{p.role != "target", p.role != "initiator"})
+		units = append(units, culprit{[]int{p.host}, f})
 	}
 	if len(found) > 0 {
 		g.doubt("pairs of a slow host are not judged by themselves")
 	}
-	return true
+	return units, true
 }
 
 // normal is the level that most pairs are at.
 func (g *judged) normal() float64 {
-	n := [2]int{}
+	n := [kinds]int{}
+	most := 0
 	for k, v := range g.y {
 		if v == v {
 			n[g.kind(k)]++
 		}
 	}
-	if n[1] > n[0] {
-		return g.level[1]
+	for k := range n {
+		if n[k] > n[most] {
+			most = k
+		}
 	}
-	return g.level[0]
+	return g.level[most]
 }
 
 // figures is how many figures a host has as target and as initiator.
@@ -131,49 +140,54 @@ func (g *judged) count(h int, roles [2]bool) (slow, of int) {
 	return slow, of
 }
 
-// groupFindings puts the hosts of a switch group that are slow together into one finding. A group is slow where two hosts and two thirds of it are,
-// and the hosts outside of it are not.
-func (g *judged) groupFindings() {
-	if !g.grouped() {
-		return
-	}
+// fold puts the slow hosts of one label together: the ranks of a host, or the hosts of a switch group. They are one where two of them and two
+// thirds of their label are slow, and the hosts outside of it are half of the mesh at least.
+func (g *judged) fold(slow []culprit, labels []string, kind string) []culprit {
 	members := map[string][]int{}
-	var names []string
-	for h, name := range g.group {
-		if name == "" {
-			continue
-		}
-		if members[name] == nil {
-			names = append(names, name)
-		}
+	for h, name := range labels {
 		members[name] = append(members[name], h)
 	}
-	slices.SortFunc(names, natural)
-	for _, name := range names {
-		var hosts []string
-		var of []Finding
-		for _, h := range members[name] {
-			hosts = append(hosts, g.hosts[h])
-			if at := slices.IndexFunc(g.out.Findings, func(f Finding) bool { return f.Kind == Host && f.Host == g.hosts[h] }); at >= 0 {
-				of = append(of, g.out.Findings[at])
-			}
+	of := map[string][]culprit{}
+	for _, u := range slow {
+		name := labels[u.hosts[0]]
+		of[name] = append(of[name], u)
+	}
+	var out []culprit
+	done := map[string]bool{}
+	for _, u := range slow {
+		name := labels[u.hosts[0]]
+		all, hosts := of[name], 0
+		for _, o := range all {
+			hosts += len(o.hosts)
 		}
-		if len(of) < 2 || 3*len(of) < 2*len(hosts) || 2*len(hosts) > g.n {
+		if n := len(members[name]); name == "" || len(all) < 2 || 3*hosts < 2*n || 2*n > g.n {
+			out = append(out, u)
 			continue
 		}
-		slices.SortFunc(of, func(a, b Finding) int { return cmp.Compare(math.Abs(a.Change), math.Abs(b.Change)) })
-		f := of[len(of)/2]
-		f.Kind, f.Group, f.Host, f.Hosts = Group, name, "", hosts
-		f.Slow, f.Of = 0, 0
-		for _, o := range of {
-			if o.Role != f.Role {
+		if done[name] {
+			continue
+		}
+		done[name] = true
+		all = slices.SortedFunc(slices.Values(all), func(a, b culprit) int { return cmp.Compare(math.Abs(a.finding.Change), math.Abs(b.finding.Change)) })
+		f := all[len(all)/2].finding
+		f.Kind, f.Host, f.Hosts, f.Slow, f.Of = kind, "", nil, 0, 0
+		if kind == Group {
+			f.Group = name
+		} else {
+			f.Host = name
+		}
+		for _, o := range all {
+			if o.finding.Role != f.Role {
 				f.Role = "both"
 			}
-			f.Slow, f.Of, f.Score = f.Slow+o.Slow, f.Of+o.Of, max(f.Score, o.Score)
+			f.Slow, f.Of, f.Score = f.Slow+o.finding.Slow, f.Of+o.finding.Of, max(f.Score, o.finding.Score)
 		}
-		g.out.Findings = slices.DeleteFunc(g.out.Findings, func(o Finding) bool { return o.Kind == Host && slices.Contains(hosts, o.Host) })
-		g.out.Findings = append(g.out.Findings, f)
+		for _, h := range members[name] {
+			f.Hosts = append(f.Hosts, g.hosts[h])
+		}
+		out = append(out, culprit{members[name], f})
 	}
+	return out
 }
 
 // suspect is a pair whose rest is out of line.
@@ -186,12 +200,12 @@ type suspect struct {
 // pairFindings names the pairs that are slow by themselves: first those that two switch groups have in common, then those that a host has in common, then
 // the pairs that are left.
 func (g *judged) pairFindings() {
-	critical := g.criticalPair()
+	critical := g.farPair()
 	var found []suspect
 	for a := range g.n {
 		for b := range g.n {
 			r := g.rest[a*g.n+b]
-			if r != r || r > g.least || -r/g.sigma < critical || g.slow[a][0] || g.slow[b][1] || g.degree[a] < 3 || g.degree[b] < 3 {
+			if r != r || r > g.least || -r/g.sigma < critical || g.slow[a] || g.slow[b] || g.degree[a] < 3 || g.degree[b] < 3 {
 				continue
 			}
 			// The pair's own rounds must not hold what is expected of it.
@@ -234,6 +248,30 @@ func (g *judged) pairFindings() {
 	}
 }
 
+// farPair is how many sigmas a pair must be slow by: more than chance, and more than noise with tails on both sides.
+func (g *judged) farPair() float64 {
+	return max(g.criticalPair(), tailFactor*g.fastTail()/g.sigma)
+}
+
+const (
+	tailRank   = 3
+	tailFactor = 2.0
+)
+
+// fastTail is the third largest rest on the fast side, of pairs without a slow host. Noise whose tails are heavier than normal has them on both sides: a
+// pair must be slower than others are fast by a good part to stand out of it.
+func (g *judged) fastTail() float64 {
+	top := make([]float64, tailRank)
+	for k, r := range g.rest {
+		a, b := k/g.n, k%g.n
+		if r > top[0] && !g.slow[a] && !g.slow[b] {
+			top[0] = r
+			slices.Sort(top)
+		}
+	}
+	return top[0]
+}
+
 // shared takes out the pairs of a host that is slow with some of the others, three and a quarter of them at least, and makes one finding of them.
 func (g *judged) shared(found []suspect) []suspect {
 	for {
@@ -259,7 +297,7 @@ func (g *judged) shared(found []suspect) []suspect {
 		if len(peers[best]) < 3 || 4*len(peers[best]) < all {
 			return found
 		}
-		f := Finding{Kind: Host, Host: g.hosts[best], Role: "both", Rail: g.layer.Key.Rail, Slow: len(peers[best]), Of: all, Critical: g.criticalPair()}
+		f := Finding{Kind: Host, Host: g.hosts[best], Role: "both", Rail: g.layer.Key.Rail, Slow: len(peers[best]), Of: all, Critical: g.farPair()}
 		for o := range g.n {
 			if peers[best][o] {
 				f.Peers = append(f.Peers, g.hosts[o])
@@ -287,9 +325,6 @@ func (g *judged) shared(found []suspect) []suspect {
 
 // between takes out the pairs of two switch groups whose pairs are slow together, four of them and two thirds at least, and makes one finding of them.
 func (g *judged) between(found []suspect) []suspect {
-	if !g.grouped() {
-		return found
-	}
 	type block struct{ a, b string }
 	of := func(a, b int) block {
 		x, y := g.group[a], g.group[b]
@@ -303,7 +338,7 @@ func (g *judged) between(found []suspect) []suspect {
 	for a := range g.n {
 		for b := range g.n {
 			r := g.rest[a*g.n+b]
-			if r != r || g.group[a] == "" || g.group[b] == "" || g.slow[a][0] || g.slow[b][1] {
+			if r != r || g.machine[a] == g.machine[b] || g.group[a] == "" || g.group[b] == "" || g.slow[a] || g.slow[b] {
 				continue
 			}
 			k := of(a, b)
@@ -326,9 +361,9 @@ func (g *judged) between(found []suspect) []suspect {
 			continue
 		}
 		f := Finding{Kind: Group, Group: k.a, Other: k.b, Role: "both", Rail: g.layer.Key.Rail, Slow: slow, Of: len(v), Score: score, Critical: g.criticalHost(), Change: g.change(m)}
-		kind := 0
+		kind := across
 		if k.a == k.b {
-			kind = 1
+			kind = within
 		}
 		f.Expected = g.base(g.level[kind])
 		f.Value = f.Expected * (1 + f.Change)
