@@ -10,6 +10,7 @@ import (
 	"os/user"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,9 @@ type DialOptions struct {
 	Loop        time.Duration
 	Bind        netip.Addr // local address of the control connection; zero: the kernel's choice
 	ToolVersion string     // for the greeting
+	// Segment is the largest TCP segment of the control connection, both ways, in bytes; 0: as the path's MTU gives. Small ones pass
+	// where a hop between drops large packets without a word.
+	Segment int
 
 	protocol uint16 // for tests: 0 means Version
 }
@@ -151,6 +155,13 @@ func begin(ctx context.Context, addr string, creds *clientCredentials, o DialOpt
 func connect(ctx context.Context, addr string, o DialOptions, creds *clientCredentials) (net.Conn, error) {
 	d := net.Dialer{Timeout: o.Connect, KeepAlive: -1}
 	d.SetMultipathTCP(false)
+	if o.Segment > 0 {
+		d.ControlContext = func(_ context.Context, _, _ string, raw syscall.RawConn) error {
+			var failed error
+			err := raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, o.Segment) })
+			return errors.Join(err, failed)
+		}
+	}
 	if o.Bind.IsValid() {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(o.Bind, 0))
 	}
@@ -162,6 +173,13 @@ func connect(ctx context.Context, addr string, o DialOptions, creds *clientCrede
 	var op *net.OpError
 	if errors.As(err, &op) {
 		e.Err = op.Err // without the address, which the error has already
+	}
+	var name *net.DNSError
+	if errors.As(err, &name) {
+		e.Err = fault.Because("this host's resolver knows no address of that name", err)
+		if name.IsTimeout || name.IsTemporary {
+			e.Err = fault.Because("this host's resolver does not answer", err)
+		}
 	}
 	var errno unix.Errno
 	if errors.As(err, &errno) {

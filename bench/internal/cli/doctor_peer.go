@@ -29,6 +29,9 @@ type comparison struct {
 	NotTold string `json:"not_told,omitempty"`
 }
 
+// smallSegment is the segment that every path carries: the least MTU of IPv4, 576, without headers.
+const smallSegment = 536
+
 const (
 	noPortFacts = "the peer tells no GIDs, subnets and port states of its host: they were not compared. Capture the peer with " +
 		"scripts/capture.sh --addresses and give the archive to --peer"
@@ -92,7 +95,21 @@ func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.
 // peer that cannot be spoken to is a finding.
 func (c *comparison) askPeer(ctx context.Context, env *Env, peer string, token control.Token, live bool, names []string) error {
 	tool, _ := toolVersion()
-	p, err := control.Dial(ctx, peer, token, control.DialOptions{ToolVersion: tool, Loop: time.Second})
+	o := control.DialOptions{ToolVersion: tool, Loop: time.Second, Connect: 5 * time.Second}
+	p, err := control.Dial(ctx, peer, token, o)
+	if fault.CodeOf(err) == fault.PeerDeadline {
+		// It takes connections and does not answer. A greeting in small packets tells a path that loses large ones from a peer that sleeps.
+		o.Segment = smallSegment
+		if again, err2 := control.Dial(ctx, peer, token, o); err2 == nil {
+			f := fault.Finding{Code: fault.PairBlackHole, Severity: fault.Fail, Summary: "the peer answers in small packets only: what is larger is lost on the way of the control channel",
+				Evidence: []fault.Evidence{{Source: "greeting " + peer, Got: err.Error(), Want: "an answer"}, {Source: fmt.Sprintf("greeting it in segments of %d bytes", smallSegment), Got: "answered"}}}
+			if row, ok := fault.Lookup(f.Code); ok {
+				f.Fix = row.Fixes
+			}
+			c.Findings = append(c.Findings, f)
+			p, err = again, nil
+		}
+	}
 	if err != nil {
 		return c.failed(ctx, "speak to the peer", peer, err)
 	}
