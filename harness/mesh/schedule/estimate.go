@@ -27,8 +27,8 @@ const (
 	LatencyRowBytes   = 4068 + 120
 	// HostBytes is a host's fingerprint in the header: a host with eight GPUs and ten devices, as JSON.
 	HostBytes = 4096
-	// ConnectionBytes is what one open control connection takes of the coordinator's memory: the growth of heap and stacks with
-	// 64 connections, for each.
+	// ConnectionBytes is what one open control connection takes: the growth of heap and stacks with 64 connections, for each (158,000 bytes). Both ends
+	// were in one process, so the coordinator's part is less.
 	ConnectionBytes = 160 << 10
 	// StampBytes is a stamp with its latency as the coordinator holds them until the row is made.
 	StampBytes = 16
@@ -36,9 +36,9 @@ const (
 	PlaceBytes = 24
 	// LinkCalls are the calls of the control channel that a link takes, both sides together: open, connect and close.
 	LinkCalls = 6
-	// CellCalls are those of a row without its measured rounds: the first run over all places, which is verified, the trial that chooses the length of the
-	// rounds, and the last verification; RoundCalls those of one measured round.
-	CellCalls, RoundCalls = 14, 6
+	// CellCalls are those of a row without its measured rounds: preparing, the first run over all places, which is verified, the trial that chooses the
+	// length of the rounds, and the last verification; RoundCalls those of one measured round: arm, warm up, barrier, run, disarm.
+	CellCalls, RoundCalls = 14, 5
 )
 
 // Estimate is what a mesh will take.
