@@ -71,7 +71,7 @@ func (s *Server) Open(ctx context.Context, m *controlpb.OpenRequest) (*controlpb
 	switch {
 	case s.options.Announce != "":
 		r.Announce = s.options.Announce
-	case r.Announce == "" && !r.Bind.IsValid() && n.local.IsValid() && !n.local.IsLinkLocalUnicast():
+	case r.Announce == "" && !r.Bind.IsValid() && r.Device == "" && n.local.IsValid() && !n.local.IsLinkLocalUnicast():
 		r.Announce = n.local.String()
 	}
 	room := room(r)
