@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestDoctorLive(t *testing.T) {
 	if out, err := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt && mknod /mnt/null c 1 3").CombinedOutput(); err != nil {
 		t.Skipf("this machine lets nobody mount: %v: %s", err, out)
 	}
-	sys := materialise(t, "single-roce")
+	sys, several := materialise(t, "single-roce"), materialise(t, "partial-nodes")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -50,9 +51,12 @@ func TestDoctorLive(t *testing.T) {
 	if out, err := exec.Command("cp", self, bin).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for d := sys; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
-		_ = os.Chmod(d, 0o755)
+	for _, d := range []string{sys, several} {
+		for ; d != "/" && d != os.TempDir(); d = filepath.Dir(d) {
+			_ = os.Chmod(d, 0o755)
+		}
 	}
+	const nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups"
 	const nodes = "mkdir -p /dev/infiniband && mknod -m MODE /dev/infiniband/uverbs0 c 1 3"
 	for _, c := range []struct {
 		name, nodes, as string
@@ -62,17 +66,34 @@ func TestDoctorLive(t *testing.T) {
 	}{
 		{"root", strings.Replace(nodes, "MODE", "666", 1), "", doctor.Usable, "", ""},
 		{"no node", "true", "", doctor.Unusable, fault.RDMANoNode, "ENOENT"},
-		{"node of another user", strings.Replace(nodes, "MODE", "600", 1), "setpriv --reuid=65534 --regid=65534 --clear-groups", doctor.Unusable, fault.RDMANodeRefused, "EACCES, mode 0600"},
+		{"node of another user", strings.Replace(nodes, "MODE", "600", 1), nobody, doctor.Unusable, fault.RDMANodeRefused, "EACCES, mode 0600"},
 		{"no such device behind the node", "mkdir -p /dev/infiniband && mknod -m 666 /dev/infiniband/uverbs0 c 231 192", "", doctor.Unusable, fault.RDMANoNode, "ENXIO"},
 		{"granted and not effective", strings.Replace(nodes, "MODE", "666", 1), "prlimit --memlock=65536 setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all,+ipc_lock", doctor.Unusable, fault.RDMAMemlockBound, "65536 bytes"},
 		{"capability dropped", strings.Replace(nodes, "MODE", "666", 1), "prlimit --memlock=65536 setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock", doctor.Unusable, fault.RDMAMemlock, "65536 bytes"},
+		{"limit that may be raised", strings.Replace(nodes, "MODE", "666", 1), "prlimit --memlock=65536:1048576 setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock", doctor.Unusable, fault.RDMAMemlock, "1048576 bytes"},
+		// Two of four nodes are passed, by bind mounts, as a container runtime does it.
+		{"some nodes", "HOST=" + several + "; rm -rf /sys/*; cp -a $HOST/sys/. /sys/; mkdir -p /dev/infiniband /all; mount -t tmpfs none /all; for n in 0 1 2 3; do mknod -m 666 /all/uverbs$n c 1 3; done; " +
+			"for n in 0 2; do touch /dev/infiniband/uverbs$n; mount --bind /all/uverbs$n /dev/infiniband/uverbs$n; done", "", doctor.Usable, fault.RDMANoNode, "ENOENT"},
+		// The group of this test may not open c 1:5, whatever the node's mode: that is EPERM, and not EACCES.
+		{"refused by the device cgroup", "mkdir -p /dev/infiniband && mknod -m 666 /dev/infiniband/uverbs0 c 1 5", "", doctor.Unusable, fault.RDMANodeRefused, "EPERM, mode 0666"},
+		{"no sys", strings.Replace(nodes, "MODE", "666", 1) + "; mount -t tmpfs none /sys", "", doctor.Unusable, fault.RDMANoStack, "absent"},
+		{"hidden class folder", strings.Replace(nodes, "MODE", "666", 1) + "; mount -t tmpfs none /sys/class/infiniband", "", doctor.Unusable, fault.RDMANoDevice, "empty"},
+		{"a state that may not be read", strings.Replace(nodes, "MODE", "666", 1) + "; chmod 000 /sys/class/infiniband/mlx5_0/ports/1/state", nobody, doctor.Unknown, fault.RDMAUnreadable, "EACCES"},
+		{"nodes on a mount without devices", "mkdir -p /dev/infiniband; mount -t tmpfs -o nodev none /dev/infiniband; mknod -m 666 /dev/infiniband/uverbs0 c 1 3", "", doctor.Unusable, fault.RDMANodeRefused, "EACCES, mode 0666"},
 		{"capability dropped, limit between", strings.Replace(nodes, "MODE", "666", 1), "prlimit --memlock=8388608 setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock", doctor.Usable, fault.RDMAMemlock, "8388608 bytes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			script := "set -e; mount -t tmpfs none /sys; cp -a " + sys + "/sys/. /sys/; mount -t tmpfs none /dev; " +
 				"mknod -m 666 /dev/null c 1 3; mknod -m 666 /dev/urandom c 1 9; " + c.nodes + "; exec " + c.as + " " + bin
-			cmd := exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c", script)
-			cmd.Env = append(os.Environ(), childArgs+"=doctor --transport roce --json")
+			transport, args := "roce", []string{"unshare", "-m", "--propagation", "private", "sh", "-c", script}
+			switch c.name {
+			case "some nodes":
+				transport = "infiniband"
+			case "refused by the device cgroup":
+				args = append([]string{"sh", "-c", "echo 0 > " + deviceGroup(t, "c 1:5 rw") + "/cgroup.procs && exec \"$@\"", "sh"}, args...)
+			}
+			cmd := exec.Command(args[0], args[1:]...)
+			cmd.Env = append(os.Environ(), childArgs+"=doctor --json --transport "+transport)
 			var errs strings.Builder
 			cmd.Stderr = &errs
 			out, err := cmd.Output()
@@ -84,7 +105,7 @@ func TestDoctorLive(t *testing.T) {
 			if err := json.Unmarshal(out, &r); err != nil {
 				t.Fatalf("%v\n%s%s", err, out, errs.String())
 			}
-			if want := map[doctor.Verdict]int{doctor.Usable: 0, doctor.Unusable: 3}[c.verdict]; cmd.ProcessState.ExitCode() != want {
+			if want := map[doctor.Verdict]int{doctor.Usable: 0, doctor.Unusable: 3, doctor.Unknown: 3}[c.verdict]; cmd.ProcessState.ExitCode() != want {
 				t.Errorf("exit %d, want %d", cmd.ProcessState.ExitCode(), want)
 			}
 			if r.Transports[0].Verdict != c.verdict {
@@ -106,6 +127,32 @@ func TestDoctorLive(t *testing.T) {
 			}
 		})
 	}
+}
+
+// deviceGroup makes a control group whose processes may not open some devices, and returns its folder.
+func deviceGroup(t *testing.T, deny string) string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		f := strings.Fields(line)
+		if len(f) < 4 || f[2] != "cgroup" || !slices.Contains(strings.Split(f[3], ","), "devices") {
+			continue
+		}
+		dir, err := os.MkdirTemp(f[1], "hopbench-test-")
+		if err == nil {
+			t.Cleanup(func() { os.Remove(dir) })
+			err = os.WriteFile(filepath.Join(dir, "devices.deny"), []byte(deny), 0o200)
+		}
+		if err != nil {
+			t.Skipf("no device cgroup may be made here: %v", err)
+		}
+		return dir
+	}
+	t.Skip("there is no device cgroup of version 1; version 2 needs a program in BPF")
+	return ""
 }
 
 // materialise writes a host's /sys into a folder, links and all.
