@@ -150,17 +150,17 @@ func (p *Plan) Check() error {
 	for _, c := range p.Concurrency {
 		between("concurrency", c, 1, 1024)
 	}
-	seconds := func(name string, v, low, high float64) {
+	within := func(name, unit string, v, low, high float64) {
 		if !(v >= low && v <= high) {
-			bad("%s: %g; %g to %g are possible (seconds, or bytes a second)", name, v, low, high)
+			bad("%s: %g %s; %g to %g %s are possible", name, v, unit, low, high, unit)
 		}
 	}
-	seconds("duration_seconds", p.Duration, 0.02, 86400)
-	seconds("round_seconds", p.Round, 0.02, 3600)
-	seconds("warmup_seconds", p.Warmup, 0, 3600)
-	seconds("phase_timeout_seconds", p.PhaseTimeout, 1, 3600)
-	seconds("stall_timeout_seconds", p.StallTimeout, 0.5, 3600)
-	seconds("rate_bytes_per_second", p.Rate, 0, 1e15)
+	within("duration_seconds", "s", p.Duration, 0.02, 86400)
+	within("round_seconds", "s", p.Round, 0.02, 3600)
+	within("warmup_seconds", "s", p.Warmup, 0, 3600)
+	within("phase_timeout_seconds", "s", p.PhaseTimeout, 1, 3600)
+	within("stall_timeout_seconds", "s", p.StallTimeout, 0.5, 3600)
+	within("rate_bytes_per_second", "B/s", p.Rate, 0, 1e15)
 	switch p.Wait {
 	case transports.Adaptive, transports.Spin, transports.Block:
 	default:
@@ -189,7 +189,7 @@ func (p *Plan) Check() error {
 	}
 	for _, c := range p.cells() {
 		if slots := pacedOperations * float64(c.shape.Bytes()) / p.Rate; p.Rate > 0 && slots > 30 {
-			return fmt.Errorf("rate_bytes_per_second: a round of %d operations of %d bytes would take %.0f s at that pace; 30 are possible", pacedOperations, c.shape.Bytes(), slots)
+			return fmt.Errorf("rate_bytes_per_second: a round of %d operations of %d bytes would take %.0f s at that pace; 30 s are possible", pacedOperations, c.shape.Bytes(), slots)
 		}
 		if err := c.shape.Check(); err != nil {
 			return fmt.Errorf("%s of %d bytes: %w", c.op, c.shape.Bytes(), err)

@@ -135,6 +135,7 @@ func (l *link) openOnce(ctx context.Context) (err error) {
 	}
 	defer func() {
 		if err != nil {
+			err = l.cause(ctx, err)
 			l.close(ctx)
 		}
 	}()
@@ -215,6 +216,26 @@ func (l *link) openOnce(ctx context.Context) (err error) {
 	}
 	l.fresh, l.down, l.sameHost = true, nil, !s.OtherHost
 	return nil
+}
+
+// cause is why a step failed: err, or that the peer is gone, where it is. A data connection that broke or a loop that stalled is then only how
+// this side noticed, whichever it noticed first.
+func (l *link) cause(ctx context.Context, err error) error {
+	var first, gone *fault.Error
+	if l.peer == nil || l.inProcess || !errors.As(err, &first) || first.Class() != fault.Peer || first.Code == fault.PeerVanished {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(l.plan.PhaseTimeout*float64(time.Second)))
+	defer cancel()
+	if !errors.As(l.peer.Alive(ctx), &gone) || gone.Code != fault.PeerVanished {
+		return err
+	}
+	told := *gone
+	told.Op, told.Device = first.Op, first.Device
+	if first.Err != nil {
+		told.Err = fmt.Errorf("%w (noticed as: %w)", gone.Err, first.Err)
+	}
+	return &told
 }
 
 // firstCause prefers the error that is no mere consequence of the other side's.

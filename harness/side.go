@@ -66,7 +66,7 @@ func (s *side) Open(ctx context.Context, r OpenRequest) (Lane, error) {
 	}
 	l := &lane{side: s, request: r}
 	if err := l.open(ctx, driver); err != nil {
-		return nil, errors.Join(err, l.Close(ctx))
+		return nil, errors.Join(fault.Sharper(err), l.Close(ctx))
 	}
 	// A loop's thread keeps its processor (P) while it blocks, so there must be some left for everything else.
 	if n := runtime.NumCPU() + r.Streams*r.Endpoints + 2; n > runtime.GOMAXPROCS(0) {
@@ -203,7 +203,7 @@ func (l *lane) Connect(ctx context.Context, r ConnectRequest) (Connected, error)
 	start := time.Now()
 	for i, e := range l.endpoints {
 		if err := e.Connect(ctx, transports.Remote{Address: r.Addresses[i], RegionKey: r.RegionKey, RegionBytes: r.RegionBytes}); err != nil {
-			return c, err
+			return c, fault.Sharper(err)
 		}
 	}
 	c.ConnectSeconds = time.Since(start).Seconds()
