@@ -12,7 +12,13 @@ import (
 // escape sequence in it, and no mark turns the direction in which what follows is read. Every space, line end and tab becomes one
 // space; what is not printable, and what is not UTF-8, becomes its escape as in JSON, \u202e, so that a JSON string
 // means the same. Whatever prints such text for people prints it so.
-func Text(s string) string {
+func Text(s string) string { return escape(s, printed) }
+
+// Lines is the least of that, for a whole output of several lines that holds such text: only what a terminal obeys, and marks of direction, become
+// their escapes. Line ends, tabs and every other character stay.
+func Lines(s string) string { return escape(s, inert) }
+
+func escape(s string, harmless func(rune) bool) string {
 	at := strings.IndexFunc(s, func(r rune) bool { return !harmless(r) })
 	if at < 0 {
 		return s
@@ -35,26 +41,10 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Lines is Text for a text of several lines: it keeps its line ends and tabs.
-func Lines(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return !harmless(r) }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for len(s) > 0 {
-		at := strings.IndexAny(s, "\n\t")
-		if at < 0 {
-			at = len(s)
-		}
-		b.WriteString(Text(s[:at]))
-		if at < len(s) {
-			b.WriteByte(s[at])
-			at++
-		}
-		s = s[at:]
-	}
-	return b.String()
-}
+// printed says whether a character stands for itself in a line. Marks of direction and of format (category Cf) are not printable to package unicode.
+func printed(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
 
-// harmless says whether a rune stands for itself. Marks of direction and of format (category Cf) are not printable to the unicode package.
-func harmless(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
+// inert says whether nothing obeys a character: it is no control character and no mark of direction.
+func inert(r rune) bool {
+	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)
+}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Decoding says of an error of encoding/json or strconv what is wrong with the text that was read, in words of the text: the place, the key,
@@ -16,6 +17,7 @@ func Decoding(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	var number *strconv.NumError
+	var date *time.ParseError
 	text := ""
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &syntax) && strings.Contains(syntax.Error(), "unexpected end"):
@@ -41,6 +43,8 @@ func Decoding(err error) error {
 		if errors.Is(number.Err, strconv.ErrRange) {
 			text = number.Num + " is too large"
 		}
+	case errors.As(err, &date):
+		text = fmt.Sprintf("%q is not a time such as 2006-01-02T15:04:05Z", date.Value)
 	default:
 		return err
 	}
