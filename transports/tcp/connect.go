@@ -282,7 +282,7 @@ func resolve(ctx context.Context, at string, local netip.Addr) (netip.AddrPort, 
 func addressOf(device string) (netip.Addr, error) {
 	i, err := net.InterfaceByName(device)
 	if err != nil {
-		return netip.Addr{}, err
+		return netip.Addr{}, fault.Because(fmt.Sprintf("this host has no network interface %q", device), err)
 	}
 	addrs, err := i.Addrs()
 	if err != nil {

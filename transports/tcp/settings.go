@@ -155,7 +155,7 @@ func zoneIndex(zone string) (uint32, error) {
 	}
 	i, err := net.InterfaceByName(zone)
 	if err != nil {
-		return 0, fmt.Errorf("zone %q: %w", zone, err)
+		return 0, fault.Because(fmt.Sprintf("zone %q is no network interface of this host", zone), err)
 	}
 	return uint32(i.Index), nil
 }
