@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"hopbench/plots"
 	"hopbench/results"
 	"hopbench/results/compare"
+	"hopbench/results/unit"
 )
 
 // plotRatio compares two sets of result files as hopbench compare does by default.
@@ -123,13 +123,13 @@ func readDocument(env *Env, args []string, key, made string, into any) error {
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(b, &keys); err != nil {
-		return usagef("%s: not the output of %s: %w", name, made, err)
+		return usagef("%s: not the output of %s: %w", name, made, unit.Decoding(err))
 	}
 	if _, ok := keys[key]; !ok {
 		return usagef("%s: not the output of %s: it has no key %q", name, made, key)
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		return usagef("%w", fmt.Errorf("%s: %w", name, err))
+		return usagef("%s: %w", name, unit.Decoding(err))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -34,6 +35,8 @@ type Env struct {
 	Terminal       bool            // standard error is a terminal: progress may be shown
 	Executable     string          // path of this program, for a second process of it; empty: none can be started
 }
+
+	args []string // the command line without the program's name: for the record. A token is never in it
 
 // System is the world of the real process.
 func System(drivers []transports.Driver) *Env {
@@ -68,9 +71,13 @@ func usagef(format string, args ...any) error {
 // Run executes the command line and returns the exit status.
 func Run(env *Env, args []string) int {
 	if env.Context == nil {
+	world := *env
+	env = &world
 		env.Context = context.Background()
 	}
 	root := newRoot(env)
+	env.args = args
+	env.Stdout, env.Stderr = &plainWriter{w: env.Stdout}, &plainWriter{w: env.Stderr}
 	root.SetArgs(args)
 	err := root.ExecuteContext(env.Context)
 	if err == nil {
@@ -143,6 +150,10 @@ for by name is not usable here. Where several apply, 2 comes before 1 before 3.`
 			return usagef("%s has no flag %s%s", cmd.CommandPath(), name, nearest(name, names))
 		}
 		return usagef("%s: %v", cmd.CommandPath(), err)
+		var wrong *pflag.InvalidValueError
+		if errors.As(err, &wrong) {
+			return usagef("--%s %q: want %s", wrong.GetFlag().Name, wrong.GetValue(), flagWants(wrong.GetFlag(), err))
+		}
 	})
 	for _, subcommand := range subcommands {
 		root.AddCommand(subcommand(env))
@@ -244,6 +255,30 @@ func unknownFlag(err error) (string, bool) {
 }
 
 // createNew opens a file to write, named by a flag, and refuses one that exists unless force is set.
+// flagWants says what a flag's value is, where it was given something else: err.
+func flagWants(f *pflag.Flag, err error) string {
+	if errors.Is(err, strconv.ErrRange) {
+		return "a smaller number"
+	}
+	switch kind := f.Value.Type(); {
+	case kind == "duration":
+		return "a time with its unit, such as 200ms or 1.5s"
+	case strings.HasPrefix(kind, "uint"):
+		return "a whole number of 0 or more"
+	case kind == "intSlice":
+		return "whole numbers, with commas between them"
+	case strings.HasPrefix(kind, "int"), kind == "count":
+		return "a whole number"
+	case strings.HasPrefix(kind, "float"):
+		return "a number"
+	case kind == "bool":
+		return "true or false"
+	case strings.HasSuffix(kind, "Slice"):
+		return "a list with commas between its parts, quotes in pairs"
+	}
+	return "a value of kind " + f.Value.Type()
+}
+
 func createNew(path, flag string, force bool) (*os.File, error) {
 	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if force {

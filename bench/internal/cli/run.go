@@ -259,7 +259,7 @@ func (f *runFlags) header(ctx context.Context, p harness.Plan, s *harness.Sessio
 	seed := int64(p.Seed)
 	h := &results.Header{
 		Schema: results.Schema, ToolVersion: tool, ToolCommit: commit, Started: f.env.Now(), Plan: encoded, Seed: &seed,
-		Hosts: []results.Host{}, Settings: processSettings(), Command: append([]string{"hopbench"}, f.args...),
+		Hosts: []results.Host{}, Settings: processSettings(), Command: append([]string{"hopbench"}, f.env.args...),
 	}
 	local, err := s.Local.Host(ctx)
 	if err != nil {
@@ -371,7 +371,7 @@ func newProgressLine(env *Env) *progressLine {
 	if !env.Terminal {
 		return &progressLine{}
 	}
-	return &progressLine{w: env.Stderr}
+	return &progressLine{w: raw(env.Stderr)}
 }
 
 func (l *progressLine) show(p harness.Progress) {

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -26,8 +30,7 @@ import (
 
 // runFlags is the command line of run.
 type runFlags struct {
-	env  *Env
-	args []string
+	env *Env
 
 	planFile                            string
 	transport, op, metric, direction    []string
@@ -158,7 +161,7 @@ func (f *runFlags) plan(cmd *cobra.Command) (harness.Plan, selection, error) {
 		for _, v := range f.op {
 			op := transports.Op(v)
 			if !slices.Contains(transports.Ops(), op) {
-				return fail("op", fmt.Errorf("there is no operation %q%s", v, nearest(v, []string{"write", "read", "send"})))
+				return fail("op", fmt.Errorf("there is no operation %q%s; want write, read or send", v, nearest(v, []string{"write", "read", "send"})))
 			}
 			p.Operations = append(p.Operations, op)
 		}
@@ -167,7 +170,7 @@ func (f *runFlags) plan(cmd *cobra.Command) (harness.Plan, selection, error) {
 		p.Metrics = nil
 		for _, v := range f.metric {
 			if v != "bandwidth" && v != "latency" {
-				return fail("metric", fmt.Errorf("there is no metric %q%s", v, nearest(v, []string{"bandwidth", "latency"})))
+				return fail("metric", fmt.Errorf("there is no metric %q%s; want bandwidth or latency", v, nearest(v, []string{"bandwidth", "latency"})))
 			}
 			p.Metrics = append(p.Metrics, harness.Metric(v))
 		}
@@ -176,7 +179,7 @@ func (f *runFlags) plan(cmd *cobra.Command) (harness.Plan, selection, error) {
 		p.Directions = nil
 		for _, v := range f.direction {
 			if !slices.Contains([]string{"forward", "reverse", "both"}, v) {
-				return fail("direction", fmt.Errorf("there is no direction %q%s", v, nearest(v, []string{"forward", "reverse", "both"})))
+				return fail("direction", fmt.Errorf("there is no direction %q%s; want forward, reverse or both", v, nearest(v, []string{"forward", "reverse", "both"})))
 			}
 			p.Directions = append(p.Directions, harness.Direction(v))
 		}
@@ -279,7 +282,7 @@ func (f *runFlags) plan(cmd *cobra.Command) (harness.Plan, selection, error) {
 	}
 	if f.bind != "" {
 		if _, err := netip.ParseAddr(f.bind); err != nil {
-			return fail("bind", err)
+			return fail("bind", fmt.Errorf("%q is not an IP address", f.bind))
 		}
 	}
 	c := selection{}
@@ -358,20 +361,66 @@ func readPlan(path string, p *harness.Plan) error {
 		if err != nil {
 			return err
 		}
-		b = runs[0].Header.Plan
+		if b = runs[0].Header.Plan; len(b) == 0 {
+			return fmt.Errorf("%s: its first run holds no plan", path)
+		}
 	}
 	d := yaml.NewDecoder(strings.NewReader(string(b))) // JSON is YAML
 	d.KnownFields(true)
 	if err := d.Decode(p); err != nil {
-		return fmt.Errorf("%s: %s", path, strings.Join(strings.Fields(err.Error()), " ")) // the library writes a line a fault
+		return fmt.Errorf("%s: %s", path, yamlWords(err))
 	}
 	return nil
+	given := yaml.Node{}
+	if yaml.Unmarshal(b, &given) == nil && given.Kind == yaml.DocumentNode && given.Content[0].Tag == "!!null" {
+		return fmt.Errorf("%s: no plan is in it", path)
+	}
 }
 
 func (f *runFlags) outMode() (results.Mode, error) {
 	switch {
 	case f.out == "-":
 		return 0, usagef("--out -: --json prints the records on standard output")
+// yamlWords says of an error of the YAML library what is wrong with the text, on one line and in no words of Go. The library writes a line a fault.
+func yamlWords(err error) string {
+	if errors.Is(err, io.EOF) {
+		return "no plan is in it"
+	}
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "yaml: "), "unmarshal errors: ")
+	text = yamlUnknown.ReplaceAllString(text, `there is no key "$1"`)
+	text = yamlNext.ReplaceAllString(text, "; line $1:")
+	return yamlKind.ReplaceAllStringFunc(text, func(s string) string {
+		m := yamlKind.FindStringSubmatch(s)
+		return cmp.Or(m[1], "what stands there") + " is not " + kindWords(m[2])
+	})
+}
+
+var (
+	yamlNext    = regexp.MustCompile(` line (\d+):`)
+	yamlUnknown = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	yamlKind    = regexp.MustCompile("cannot (?:unmarshal|decode|construct) !!\\w+ ?(`[^`]*`)? into ([\\w.\\[\\]*]+)")
+)
+
+// kindWords are the words for a Go type that a value was to be read into.
+func kindWords(kind string) string {
+	switch kind = strings.TrimLeft(kind, "*"); {
+	case strings.HasPrefix(kind, "[]"):
+		return "a list"
+	case strings.HasPrefix(kind, "uint"):
+		return "a whole number of 0 or more"
+	case strings.HasPrefix(kind, "int"):
+		return "a whole number"
+	case strings.HasPrefix(kind, "float"):
+		return "a number"
+	case kind == "bool":
+		return "true or false"
+	case kind == "string", strings.HasPrefix(kind, "transports."), strings.HasPrefix(kind, "harness.") && kind != "harness.Plan":
+		return "text"
+	}
+	return "keys with values"
+}
+
 	case f.force && f.appendTo:
 		return 0, usagef("--force and --append: choose one")
 	case (f.force || f.appendTo) && f.out == "":
@@ -423,7 +472,7 @@ func (f *runFlags) session(ctx context.Context, p harness.Plan) (*harness.Sessio
 	token, err := control.TokenFor(f.peer, f.tokenFile, f.env.Getenv)
 	if err != nil {
 		done()
-		return nil, nil, usagef("%v", err)
+		return nil, nil, usagef("%s", tokenError(f.tokenFile, err))
 	}
 	if s.Remote, err = control.Dial(ctx, f.peer, token, control.DialOptions{ToolVersion: tool, Loop: loop, Phase: phase, Bind: s.Bind}); err != nil {
 		done()
@@ -433,6 +482,7 @@ func (f *runFlags) session(ctx context.Context, p harness.Plan) (*harness.Sessio
 }
 
 // processSettings records the choices that hold for the whole process.
+	caution(f.env, token)
 func processSettings() map[string]string {
 	gc := debug.SetGCPercent(100)
 	debug.SetGCPercent(gc)
