@@ -93,8 +93,9 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 	}
 	token, err := control.GivenToken(f.tokenFile, f.env.Getenv)
 	if err != nil {
-		return usagef("token: %v", err)
+		return usagef("%s", tokenError(f.tokenFile, err))
 	}
+	caution(f.env, token)
 	made := !token.Given()
 	if made {
 		token = control.NewToken()
@@ -123,6 +124,21 @@ func (f *serveFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	return server.Serve(ctx, l)
+}
+
+// tokenError names where the token was to come from.
+func tokenError(file string, err error) string {
+	if file != "" {
+		return "--token-file: " + err.Error()
+	}
+	return err.Error()
+}
+
+// caution tells what is to be said about where a token was read.
+func caution(env *Env, t control.Token) {
+	if text := t.Caution(); text != "" {
+		fmt.Fprintf(env.Stderr, "hopbench: warning: %s\n", text)
+	}
 }
 
 // side makes a fresh side for each client.
@@ -236,7 +252,7 @@ func (f *serveFlags) announceStart(addr, file string, token control.Token, made 
 	switch {
 	case made:
 		fmt.Fprintf(&b, "token %s\n", token.Text())
-		fmt.Fprintf(&b, "on the other host: put that token into a file, and\n  hopbench run --peer %s --token-file FILE\n", peer)
+		fmt.Fprintf(&b, "on the other host: put that token into a file that only you can read (umask 077), and\n  hopbench run --peer %s --token-file FILE\n", peer)
 	case file != "":
 		fmt.Fprintf(&b, "as this user, on this host:\n  hopbench run --peer %s\n", peer)
 	default:
