@@ -49,3 +49,28 @@ func TestNamespacesAreProbedByDoing(t *testing.T) {
 		t.Errorf("without ip on the path: skipped %q, failed %q", r.skipped, r.failed)
 	}
 }
+
+func TestEnginesThatAreMissingAreNamedWithTheirPackages(t *testing.T) {
+	t.Setenv("PATH", "/nowhere")
+	for _, k := range []struct {
+		kind, says string
+		ask        func(need.T)
+	}{
+		{"slurm", "Debian: munge, slurmctld, slurmd, slurm-client", need.Slurm},
+		{"mpi", "mpirun.openmpi (Debian: openmpi-bin)", func(t need.T) { need.MPI(t, "Open MPI") }},
+		{"mpi", "mpiexec.hydra (Debian: mpich)", func(t need.T) { need.MPI(t, "MPICH") }},
+	} {
+		t.Setenv(need.Require, "guest")
+		r := &recorder{}
+		k.ask(r)
+		if !strings.HasPrefix(r.skipped, "needs "+k.kind+": ") || !strings.Contains(r.skipped, k.says) || r.failed != "" {
+			t.Errorf("skipped %q, failed %q", r.skipped, r.failed)
+		}
+		t.Setenv(need.Require, "namespaces,"+k.kind)
+		r = &recorder{}
+		k.ask(r)
+		if !strings.Contains(r.failed, k.says) || r.skipped != "" {
+			t.Errorf("required: skipped %q, failed %q", r.skipped, r.failed)
+		}
+	}
+}
