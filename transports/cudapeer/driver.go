@@ -31,7 +31,7 @@ type driver struct {
 
 // New returns the driver for copies between two GPUs. NVML tells NVLink from PCIe; nil leaves that unknown. Both sides of a connection must
 // come from the same driver.
-func New(nvml topo.NVMLSource) transports.Driver { return newDriver(PeerName, nvml) }
+func New(nvml topo.NVMLSource) transports.Driver { return pairer{newDriver(PeerName, nvml)} }
 
 // NewCopy returns the driver for copies within one GPU and between it and pinned host memory.
 func NewCopy(nvml topo.NVMLSource) transports.Driver { return newDriver(CopyName, nvml) }

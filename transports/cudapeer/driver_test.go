@@ -33,8 +33,8 @@ func TestRefusalsAreWordsForAnOperator(t *testing.T) {
 			if fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) || !fault.ClassOf(err).Waives() {
 				t.Errorf("got %v", err)
 			}
-			if _, err := Survey(nil); fault.CodeOf(err) != c.code {
-				t.Errorf("survey: %v", err)
+			if _, err := (pairer{newDriver(PeerName, nil)}).Pairs(t.Context()); fault.CodeOf(err) != c.code {
+				t.Errorf("pairs: %v", err)
 			}
 			if err := NewCopy(nil).Probe(context.Background()); err != nil {
 				t.Errorf("the copies of one GPU need no second: %v", err)

@@ -80,6 +80,7 @@ func (e *endpoint) exported() string {
 // gpu is one side's device as both libraries name it.
 type gpu struct {
 	bdf, name string
+	compute   string        // "9.0"
 	facts     *topo.GPUNVML // nil where NVML does not tell
 }
 
@@ -98,7 +99,7 @@ func (e *endpoint) gpu(h *topo.Host) gpu {
 
 // known joins what the two libraries say of a device. They count differently and agree on the bus id.
 func known(h *topo.Host, d cuda.Device) gpu {
-	g := gpu{bdf: d.BusID, name: d.Name}
+	g := gpu{bdf: d.BusID, name: d.Name, compute: d.Compute}
 	for _, x := range h.GPUs {
 		if x.BDF == d.BusID {
 			g.facts = x.NVML
@@ -187,7 +188,10 @@ func describePair(p *transports.Path, h *topo.Host, mine, theirs gpu, way access
 		if len(links) > 0 {
 			n := len(links)
 			p.NVLinks = &n
-			p.NVLinkVer = linkVersion(links)
+			if v := links[0].Version; v != nil {
+				p.Evidence = append(p.Evidence, fmt.Sprintf("nvmlDeviceGetNvLinkVersion: %d, at compute capability %s", *v, mine.compute))
+			}
+			p.NVLinkVer = linkVersion(mine.compute, links)
 			p.Limit = nvlinkLimit(mine.name, links)
 		}
 	case notCarried:
@@ -296,14 +300,31 @@ func between(mine, theirs gpu) (links []topo.NVLink, evidence []string, v verdic
 	return nil, evidence, notCarried
 }
 
-// linkVersion turns NVML's number (nvmlNvlinkVersion_t of nvml.h) into the version that it names.
-func linkVersion(links []topo.NVLink) string {
-	names := []string{"", "1.0", "2.0", "2.2", "3.0", "3.1", "4.0", "5.0", "6.0"}
+// linkVersions is the NVLink version of each architecture, by compute capability, and the two numbers that a driver may give for it.
+// nvml.h numbers the versions one way (nvmlNvlinkVersion_t); the kernel driver another (NV2080_CTRL_NVLINK_STATUS_NVLINK_VERSION_* in
+// ctrl2080nvlink.h of github.com/NVIDIA/open-gpu-kernel-modules), and drivers have handed that one out: 5 is read on A100
+// (github.com/open-mpi/hwloc issue 658) and 7 on H100 (a comment in NVIDIA/TensorRT-LLM's all-reduce benchmark).
+var linkVersions = map[string]struct {
+	version      string
+	nvml, kernel uint32
+}{
+	"6.0": {"1.0", 1, 1},
+	"7.0": {"2.0", 2, 2},
+	"7.5": {"2.2", 3, 4},
+	"8.0": {"3.0", 4, 5},
+	"8.6": {"3.1", 5, 6},
+	"9.0": {"4.0", 6, 7}, "10.0": {"5.0", 7, 8}, "10.3": {"5.0", 7, 8},
+}
+
+// linkVersion is the NVLink version of a pair's links. Four of the driver's numbers mean two versions, so a number names one only together with the
+// architecture; a number that the architecture does not have names none.
+func linkVersion(compute string, links []topo.NVLink) string {
+	known, ok := linkVersions[compute]
 	v := links[0].Version
-	if v == nil || int(*v) >= len(names) {
+	if !ok || v == nil || *v != known.nvml && *v != known.kernel {
 		return ""
 	}
-	return names[*v]
+	return known.version
 }
 
 // fewerThanTwins warns of a GPU whose neighbours of the same model have more active links.

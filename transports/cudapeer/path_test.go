@@ -91,6 +91,35 @@ func repeat(n int, f func(*machine, int, *topo.GPUNVML)) []func(*machine, int, *
 	return out
 }
 
+// compute is the compute capability of the models here.
+func compute(model string) string {
+	switch {
+	case strings.Contains(model, "A6000"):
+		return "8.6"
+	case strings.Contains(model, "L40S"), strings.Contains(model, "4090"):
+		return "8.9"
+	}
+	return "9.0"
+}
+
+// The number that NVML gives for a version is nvml.h's or the kernel driver's; the architecture decides which.
+func TestLinkVersionsByArchitecture(t *testing.T) {
+	for _, c := range []struct {
+		compute string
+		number  uint32
+		want    string
+	}{
+		{"6.0", 1, "1.0"}, {"7.0", 2, "2.0"}, {"7.5", 3, "2.2"}, {"7.5", 4, "2.2"}, {"8.0", 4, "3.0"}, {"8.0", 5, "3.0"}, {"8.6", 5, "3.1"},
+		{"9.0", 6, "4.0"}, {"9.0", 7, "4.0"}, {"10.0", 7, "5.0"}, {"10.0", 8, "5.0"}, {"10.3", 7, "5.0"},
+		// Neither numbering has it: an NVLink 4.0 would be told by 6 or 7.
+		{"9.0", 4, ""}, {"9.0", 8, ""}, {"9.0", 0, ""}, {"9.0", 255, ""}, {"8.9", 5, ""}, {"", 6, ""}, {"11.0", 8, ""},
+	} {
+		if got := linkVersion(c.compute, links(1, c.number, 0, "switch", "", true)); got != c.want {
+			t.Errorf("%s, number %d: %q, want %q", c.compute, c.number, got, c.want)
+		}
+	}
+}
+
 func TestPathsAreNamedByEvidence(t *testing.T) {
 	h100 := repeat(8, switched(18, 6, 26.562e9))
 	down := repeat(8, switched(18, 6, 26.562e9))
@@ -138,7 +167,9 @@ func TestPathsAreNamedByEvidence(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := c.machine.host()
 			p := transports.Path{Realm: transports.Hardware}
-			g := func(i int) gpu { return gpu{bdf: bdf(i), name: c.machine.model, facts: h.GPUs[i].NVML} }
+			g := func(i int) gpu {
+				return gpu{bdf: bdf(i), name: c.machine.model, compute: compute(c.machine.model), facts: h.GPUs[i].NVML}
+			}
 			describePair(&p, h, g(c.a), g(c.b), c.way, false)
 			if p.Name != c.want || p.PCIClass != c.class || p.NVLinkVer != c.version {
 				t.Errorf("named %q, class %s, NVLink %q\n%s", p.Name, p.PCIClass, p.NVLinkVer, strings.Join(p.Evidence, "\n"))
@@ -209,8 +240,8 @@ func TestLimitsAreByExactName(t *testing.T) {
 	}
 }
 
-// TestSurveyOfACapturedHost joins the double's eight devices with a captured host by bus id.
-func TestSurveyOfACapturedHost(t *testing.T) {
+// TestPairsOfACapturedHost joins the double's eight devices with a captured host by bus id.
+func TestPairsOfACapturedHost(t *testing.T) {
 	host, err := topo.Read("../topo/testdata/hosts/hgx-infiniband.txtar", topo.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -225,20 +256,25 @@ func TestSurveyOfACapturedHost(t *testing.T) {
 	cudatest.Load(t, "FAKECUDA_DEVICES", "8", "FAKECUDA_BUS_IDS", strings.Join(buses, ","), "FAKECUDA_PEERS", "0-1,2>3")
 	d := newDriver(PeerName, nil)
 	d.host = func() (*topo.Host, error) { return host, nil }
-	all, err := d.survey()
+	all, err := (pairer{d}).Pairs(t.Context())
 	if err != nil || len(all) != 56 {
 		t.Fatalf("%d ordered pairs of 8 GPUs, %v", len(all), err)
 	}
 	for _, l := range all {
 		want := hostStaged
-		if (l.From == 0 && l.To == 1) || (l.From == 1 && l.To == 0) || (l.From == 2 && l.To == 3) {
+		switch l.Initiator + ">" + l.Target {
+		case "cuda:0>cuda:1", "cuda:1>cuda:0", "cuda:2>cuda:3":
 			want = nvlink
 		}
-		if l.Path.Name != want {
-			t.Errorf("%d to %d is %q, want %q", l.From, l.To, l.Path.Name, want)
+		version := ""
+		if want == nvlink {
+			version = "4.0"
+		}
+		if l.Path.Name != want || l.Path.NVLinkVer != version {
+			t.Errorf("%s to %s is %q of version %q, want %q", l.Initiator, l.Target, l.Path.Name, l.Path.NVLinkVer, want)
 		}
 		if l.Path.Realm != transports.Double || l.Path.Limit != nil {
-			t.Errorf("%d to %d: realm %s, limit %+v: a double has no limit", l.From, l.To, l.Path.Realm, l.Path.Limit)
+			t.Errorf("%s to %s: realm %s, limit %+v: a double has no limit", l.Initiator, l.Target, l.Path.Realm, l.Path.Limit)
 		}
 	}
 }

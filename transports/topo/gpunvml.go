@@ -35,8 +35,9 @@ type GPUNVML struct {
 
 // NVLink is one link of a GPU.
 type NVLink struct {
-	Link    int     `json:"link"`
-	Active  bool    `json:"active"`
+	Link   int  `json:"link"`
+	Active bool `json:"active"`
+	// Version is the number that the driver gives for the link's version; which version that is depends on the driver and the architecture.
 	Version *uint32 `json:"version,omitempty"`
 	// BytesPS is the link's rate in one direction, bytes a second, as the driver reports it.
 	BytesPS *float64 `json:"bytes_per_second,omitempty"`

@@ -1,24 +1,21 @@
 package cudapeer
 
 import (
+	"context"
+
 	"hopbench/transports"
 	"hopbench/transports/internal/cuda"
 	"hopbench/transports/topo"
 )
 
-// Link is one ordered pair of visible GPUs: From reaches into the memory of To.
-type Link struct {
-	From, To int             // ordinals, as in cuda:N
-	Path     transports.Path // as a row between them would have it
-}
+// pairer is the driver that knows pairs; the one within a GPU has none.
+type pairer struct{ *driver }
 
-// Survey lists every ordered pair of the GPUs that this process sees, with the way that copies between them would go. It allocates and copies
+var _ transports.Pairer = pairer{}
+
+// Pairs lists every ordered pair of the GPUs that this process sees, with the way that copies between them would go. It allocates and copies
 // nothing. Errors are *fault.Error and say what an operator can do (one GPU, MIG, no driver).
-func Survey(nvml topo.NVMLSource) ([]Link, error) {
-	return newDriver(PeerName, nvml).survey()
-}
-
-func (d *driver) survey() ([]Link, error) {
+func (d pairer) Pairs(context.Context) ([]transports.Pair, error) {
 	lib, err := d.library()
 	if err != nil {
 		return nil, err
@@ -32,7 +29,7 @@ func (d *driver) survey() ([]Link, error) {
 	if err != nil {
 		host = &topo.Host{}
 	}
-	var links []Link
+	var pairs []transports.Pair
 	for _, a := range all {
 		for _, b := range all {
 			if a.Ordinal == b.Ordinal {
@@ -51,8 +48,8 @@ func (d *driver) survey() ([]Link, error) {
 				p.Realm = transports.Double
 			}
 			describePair(&p, host, known(host, a), known(host, b), way, false)
-			links = append(links, Link{a.Ordinal, b.Ordinal, p})
+			pairs = append(pairs, transports.Pair{Initiator: deviceName(a.Ordinal), Target: deviceName(b.Ordinal), Path: p})
 		}
 	}
-	return links, nil
+	return pairs, nil
 }
