@@ -206,7 +206,7 @@ func TestFiguresByHand(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	f = parseFile(t, "nixlbench-tp-aggregate.txt")
+	f = parseFile(t, "nixlbench-threads-aggregate.txt")
 	c = find(f, "nixlbench.bandwidth.total", "read", 131072*64)
 	near("GB/Sec", c.Bandwidth.BytesPerSecond, 22.118201e9)
 	near("aggregate", find(f, "nixlbench.bandwidth.aggregate", "read", 131072*64).Bandwidth.BytesPerSecond, 88.402911e9)
@@ -418,8 +418,8 @@ func TestRealQperf(t *testing.T) {
 	if len(f.Cells) != 2 || f.Cells[0].Bandwidth == nil || f.Cells[1].Latency == nil || f.Cells[0].TotalBytes != 65536 || !strings.HasPrefix(f.Tool, "qperf 0") {
 		t.Errorf("%s\n%+v", b, f)
 	}
-	// bandwidth is bytes that arrived: within the printed digits it is the message rate times the size
-	if c := f.Cells[0]; c.Bandwidth != nil && math.Abs(*c.MessageRatePerSecond*65536/c.Bandwidth.BytesPerSecond-1) > 0.02 {
+	// bandwidth is bytes that arrived, the rate is of messages that left: they differ by what was on its way at the end, which is much on a busy machine
+	if c := f.Cells[0]; c.Bandwidth != nil && math.Abs(*c.MessageRatePerSecond*65536/c.Bandwidth.BytesPerSecond-1) > 0.25 {
 		t.Errorf("%s", brief(c))
 	}
 }

@@ -34,12 +34,13 @@ type ncclBody struct {
 }
 
 type ncclIterations struct {
-	Min   loose   `json:"min_us"`
-	Max   loose   `json:"max_us"`
-	Mean  loose   `json:"avg_us"`
-	P50   loose   `json:"p50_us"`
-	P99   loose   `json:"p99_us"`
-	Times []loose `json:"times_us"`
+	Skipped loose   `json:"skipped_iterations"` // from the front of Times, left out of the others
+	Min     loose   `json:"min_us"`
+	Max     loose   `json:"max_us"`
+	Mean    loose   `json:"avg_us"`
+	P50     loose   `json:"p50_us"`
+	P99     loose   `json:"p99_us"`
+	Times   []loose `json:"times_us"`
 }
 
 func parseNCCL(in *reader) error {
@@ -49,6 +50,8 @@ func parseNCCL(in *reader) error {
 		Args    []string `json:"args"`
 		NCCL    loose    `json:"nccl_version"`
 		Config  struct {
+			Threads loose `json:"nthreads"`
+			GPUs    loose `json:"ngpus"` // of a thread
 			Devices []struct {
 				Hostname string `json:"hostname"`
 				Device   *int64 `json:"device"`
@@ -84,7 +87,9 @@ func parseNCCL(in *reader) error {
 		in.warn("JSON version %q; version 3 is known", v)
 	}
 	for _, e := range doc.Errors {
-		in.warn("the run reports: %s", e)
+		if e != "" { // NCCL's last error, which is empty where there was none
+			in.warn("the run reports: %s", e)
+		}
 	}
 	for _, d := range doc.Config.Devices {
 		at := slices.IndexFunc(in.f.Hosts, func(h results.Host) bool { return h.Hostname == d.Hostname })
@@ -94,6 +99,13 @@ func parseNCCL(in *reader) error {
 		}
 		in.f.Hosts[at].GPUs = append(in.f.Hosts[at].GPUs, results.GPU{Index: d.Device, Name: d.Name, PCI: d.PCI})
 	}
+	// One device stands for a process, whatever number it drives.
+	ranks := int64(len(doc.Config.Devices))
+	for _, of := range []loose{doc.Config.Threads, doc.Config.GPUs} {
+		if n, ok := count(string(of)); ok && n < 1<<20 {
+			ranks *= n
+		}
+	}
 	for _, r := range doc.Results {
 		size, ok := count(string(r.Size))
 		if !ok {
@@ -101,7 +113,7 @@ func parseNCCL(in *reader) error {
 		}
 		n, _ := count(string(r.Iterations))
 		base := results.Cell{Transport: "nccl", Operation: strings.ToLower(or(r.Name, "collective")), TotalBytes: size, InitiatorMemory: "cuda", TargetMemory: "cuda", Wait: "spin",
-			Settings: map[string]string{"type": r.Type, "redop": r.Op, "ranks": fmt.Sprint(len(doc.Config.Devices))}}
+			Settings: map[string]string{"type": r.Type, "redop": r.Op, "ranks": fmt.Sprint(ranks)}}
 		for _, place := range []struct {
 			name string
 			body *ncclBody
@@ -124,7 +136,11 @@ func parseNCCL(in *reader) error {
 				l.Definition = "nccl-tests.latency.iteration." + place.name
 				verdict(&l, string(place.body.Wrong))
 				us := func(v loose) *float64 { return scaled(string(v), 1e-6) }
-				l.Latency = &results.Latency{Samples: int64(len(e.Times)), MinSeconds: us(e.Min), P50Seconds: us(e.P50), MaxSeconds: us(e.Max), MeanSeconds: us(e.Mean),
+				times := e.Times
+				if skipped, ok := count(string(e.Skipped)); ok && skipped < int64(len(times)) {
+					times = times[skipped:]
+				}
+				l.Latency = &results.Latency{Samples: int64(len(times)), MinSeconds: us(e.Min), P50Seconds: us(e.P50), MaxSeconds: us(e.Max), MeanSeconds: us(e.Mean),
 					PercentileRule: "nccl-tests: p50 at index n/2 counted from 0, p99 by nearest rank", RoundsP50Seconds: []float64{}}
 				if l.Latency.Samples == 0 {
 					l.Latency.Samples = n
@@ -132,7 +148,7 @@ func parseNCCL(in *reader) error {
 				if l.Latency.Samples >= 100 {
 					l.Latency.P99Seconds = us(e.P99)
 				}
-				for _, t := range e.Times {
+				for _, t := range times {
 					if v := us(t); v != nil {
 						l.Latency.RoundsP50Seconds = append(l.Latency.RoundsP50Seconds, *v)
 					}
