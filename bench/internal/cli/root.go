@@ -34,9 +34,9 @@ type Env struct {
 	Context        context.Context // ends on SIGINT and SIGTERM
 	Terminal       bool            // standard error is a terminal: progress may be shown
 	Executable     string          // path of this program, for a second process of it; empty: none can be started
-}
 
 	args []string // the command line without the program's name: for the record. A token is never in it
+}
 
 // System is the world of the real process.
 func System(drivers []transports.Driver) *Env {
@@ -70,14 +70,14 @@ func usagef(format string, args ...any) error {
 
 // Run executes the command line and returns the exit status.
 func Run(env *Env, args []string) int {
-	if env.Context == nil {
 	world := *env
 	env = &world
+	if env.Context == nil {
 		env.Context = context.Background()
 	}
-	root := newRoot(env)
 	env.args = args
 	env.Stdout, env.Stderr = &plainWriter{w: env.Stdout}, &plainWriter{w: env.Stderr}
+	root := newRoot(env)
 	root.SetArgs(args)
 	err := root.ExecuteContext(env.Context)
 	if err == nil {
@@ -149,11 +149,11 @@ for by name is not usable here. Where several apply, 2 comes before 1 before 3.`
 			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 			return usagef("%s has no flag %s%s", cmd.CommandPath(), name, nearest(name, names))
 		}
-		return usagef("%s: %v", cmd.CommandPath(), err)
 		var wrong *pflag.InvalidValueError
 		if errors.As(err, &wrong) {
 			return usagef("--%s %q: want %s", wrong.GetFlag().Name, wrong.GetValue(), flagWants(wrong.GetFlag(), err))
 		}
+		return usagef("%s: %v", cmd.CommandPath(), err)
 	})
 	for _, subcommand := range subcommands {
 		root.AddCommand(subcommand(env))
@@ -254,7 +254,6 @@ func unknownFlag(err error) (string, bool) {
 	return "", false
 }
 
-// createNew opens a file to write, named by a flag, and refuses one that exists unless force is set.
 // flagWants says what a flag's value is, where it was given something else: err.
 func flagWants(f *pflag.Flag, err error) string {
 	if errors.Is(err, strconv.ErrRange) {
@@ -279,6 +278,7 @@ func flagWants(f *pflag.Flag, err error) string {
 	return "a value of kind " + f.Value.Type()
 }
 
+// createNew opens a file to write, named by a flag, and refuses one that exists unless force is set.
 func createNew(path, flag string, force bool) (*os.File, error) {
 	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if force {

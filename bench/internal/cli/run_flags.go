@@ -367,20 +367,16 @@ func readPlan(path string, p *harness.Plan) error {
 	}
 	d := yaml.NewDecoder(strings.NewReader(string(b))) // JSON is YAML
 	d.KnownFields(true)
-	if err := d.Decode(p); err != nil {
-		return fmt.Errorf("%s: %s", path, yamlWords(err))
-	}
-	return nil
 	given := yaml.Node{}
 	if yaml.Unmarshal(b, &given) == nil && given.Kind == yaml.DocumentNode && given.Content[0].Tag == "!!null" {
 		return fmt.Errorf("%s: no plan is in it", path)
 	}
+	if err := d.Decode(p); err != nil {
+		return fmt.Errorf("%s: %s", path, yamlWords(err))
+	}
+	return nil
 }
 
-func (f *runFlags) outMode() (results.Mode, error) {
-	switch {
-	case f.out == "-":
-		return 0, usagef("--out -: --json prints the records on standard output")
 // yamlWords says of an error of the YAML library what is wrong with the text, on one line and in no words of Go. The library writes a line a fault.
 func yamlWords(err error) string {
 	if errors.Is(err, io.EOF) {
@@ -421,6 +417,10 @@ func kindWords(kind string) string {
 	return "keys with values"
 }
 
+func (f *runFlags) outMode() (results.Mode, error) {
+	switch {
+	case f.out == "-":
+		return 0, usagef("--out -: --json prints the records on standard output")
 	case f.force && f.appendTo:
 		return 0, usagef("--force and --append: choose one")
 	case (f.force || f.appendTo) && f.out == "":
@@ -474,6 +474,7 @@ func (f *runFlags) session(ctx context.Context, p harness.Plan) (*harness.Sessio
 		done()
 		return nil, nil, usagef("%s", tokenError(f.tokenFile, err))
 	}
+	caution(f.env, token)
 	if s.Remote, err = control.Dial(ctx, f.peer, token, control.DialOptions{ToolVersion: tool, Loop: loop, Phase: phase, Bind: s.Bind}); err != nil {
 		done()
 		return nil, nil, err
@@ -482,7 +483,6 @@ func (f *runFlags) session(ctx context.Context, p harness.Plan) (*harness.Sessio
 }
 
 // processSettings records the choices that hold for the whole process.
-	caution(f.env, token)
 func processSettings() map[string]string {
 	gc := debug.SetGCPercent(100)
 	debug.SetGCPercent(gc)
