@@ -110,7 +110,7 @@ func (r *reader) rdmaPort(h *Host, d *RDMADevice, num int) RDMAPort {
 		if !d.Software {
 			pt.BitsPS = rate(s)
 		}
-	} else if !errors.Is(err, syscall.EINVAL) {
+	} else if !errors.Is(err, syscall.EINVAL) || pt.State == "ACTIVE" {
 		r.note(p+"/rate", err)
 	}
 	for _, k := range natural(r.list(p + "/pkeys")) {

@@ -168,14 +168,20 @@ func cause(h *topo.Host, d *topo.RDMADevice, p *topo.RDMAPort, g *topo.GID, gidW
 
 // unreadable names the attribute whose refusal leaves the port without a verdict.
 func unreadable(h *topo.Host, d *topo.RDMADevice, path string) (fault.Code, Verdict, string, []fault.Evidence) {
-	got := "absent"
 	attr := path[strings.LastIndex(path, "/"):]
+	got := refusal(h, d, attr)
+	return fault.RDMAUnreadable, Unknown, "cannot tell: " + attr[1:] + " is " + got, []fault.Evidence{{Source: path, Got: got, Want: "readable"}}
+}
+
+// refusal is how the device's attribute answered: the errno, or that it is absent.
+func refusal(h *topo.Host, d *topo.RDMADevice, attr string) string {
+	got := "absent"
 	for _, e := range h.Errors {
 		if strings.HasSuffix(e.Path, attr) && strings.Contains(e.Path, "/"+d.Name+"/") {
 			got = e.Err
 		}
 	}
-	return fault.RDMAUnreadable, Unknown, "cannot tell: " + attr[1:] + " is " + got, []fault.Evidence{{Source: path, Got: got, Want: "readable"}}
+	return got
 }
 
 // warn adds what a user of the port should know although it works.
@@ -194,7 +200,7 @@ func (o *Port) warn(h *topo.Host, d *topo.RDMADevice, p *topo.RDMAPort, g *topo.
 		case p.BitsPS == nil:
 			got := p.RateText
 			if got == "" {
-				got = "not readable"
+				got = refusal(h, d, "/"+attr)
 			}
 			add(fault.RDMACounters, portPath(attr), got, "Gb/sec")
 		case *p.BitsPS == 10e9 && strings.Contains(p.RateText, "(4X"):

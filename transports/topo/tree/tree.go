@@ -172,14 +172,17 @@ func Write(w io.Writer, h *topo.Host) error {
 	}
 	p.tree(h, what, root, "")
 	first := true
-	for _, d := range h.RDMA.Devices {
-		if d.BDF != "" && !d.Software {
-			continue
-		}
+	title := func() {
 		if first {
 			p.line("", "without a place on the bus")
 			first = false
 		}
+	}
+	for _, d := range h.RDMA.Devices {
+		if d.BDF != "" && !d.Software {
+			continue
+		}
+		title()
 		s := d.Name
 		if d.Software {
 			s += " (software, " + d.Driver + ")"
@@ -197,10 +200,51 @@ func Write(w io.Writer, h *topo.Host) error {
 		}
 		p.line("  ", s)
 	}
+	shown, more := 0, 0
+	for _, d := range h.Net {
+		if d.BDF != "" || d.Name == "lo" {
+			continue
+		}
+		if shown++; shown > mostVirtual { // a host of many containers has thousands
+			more++
+			continue
+		}
+		title()
+		p.line("  ", interfaceText(d))
+	}
+	if more > 0 {
+		p.line("  ", fmt.Sprintf("and %d more interfaces", more))
+	}
 	for _, e := range h.Errors {
 		p.line("", "not readable: "+e.Path+": "+e.Err)
 	}
 	return p.err
+}
+
+// mostVirtual is how many interfaces without a place on the bus the tree names.
+const mostVirtual = 16
+
+// interfaceText is one interface that is made of others, or of nothing.
+func interfaceText(d topo.NetDev) string {
+	s := d.Name
+	switch {
+	case d.Bond != nil:
+		s += " (bond of " + strings.Join(d.Bond.Slaves, ", ") + ")"
+	case len(d.Lower) > 0:
+		s += " (over " + strings.Join(d.Lower, ", ") + ")"
+	case d.Virtual:
+		s += " (virtual)"
+	}
+	if d.BitsPS != nil {
+		s += fmt.Sprintf(", %g Gb/s", float64(*d.BitsPS)/1e9)
+	}
+	if d.MTU != nil {
+		s += fmt.Sprintf(", MTU %d", *d.MTU)
+	}
+	if d.State != "" {
+		s += ", " + d.State
+	}
+	return s
 }
 
 func kernel(h *topo.Host) string {
