@@ -325,9 +325,10 @@ func (g *judged) explain() {
 	if len(thin) > 0 {
 		g.doubt("%s with fewer than three figures cannot be judged: %s", hostsText(len(thin)), some(thin, 8))
 	}
-	if both, low, high, share := levels(g.y, g.least, 20); both {
-		a, b := g.base(low), g.base(high)
-		g.doubt("the figures fall into two groups, %.0f %% near %s and the others near %s: what is normal cannot be told from these alone", 100*share, figureText(g.layer, a), figureText(g.layer, b))
+	// What the hosts' own parts do not explain.
+	if both, low, high, share := levels(g.rest, g.least, 20); both {
+		a, b := g.base(g.normal()+low), g.base(g.normal()+high)
+		g.doubt("the figures fall into two groups, %.0f %% near %s and the others near %s: what is normal cannot be told from these alone", 100*share, g.layer.Figure(a), g.layer.Figure(b))
 	}
 }
 

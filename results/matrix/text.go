@@ -19,13 +19,6 @@ func sizeText(k results.Identity) string {
 	return s
 }
 
-func figureText(l *Layer, v float64) string {
-	if l.Latency() {
-		return unit.Seconds(v)
-	}
-	return unit.Rate(v)
-}
-
 // Name is what the finding is of: "host n5", "n1 to n2", "rail mlx5_1", "switch group leaf3".
 func (f Finding) Name() string {
 	var s string
@@ -52,30 +45,62 @@ func (f Finding) Name() string {
 	return s
 }
 
+// Suspect is the name without the rail of a pair, host or switch group: findings of the same on several rails are gathered by it.
+func (f Finding) Suspect() string {
+	if f.Kind != Rail {
+		f.Rail = ""
+	}
+	return f.Name()
+}
+
+// Suspect is what failed, as Suspects names it.
+func (f Failure) Suspect() string {
+	if f.Peer == "" {
+		return "host " + f.Host
+	}
+	return "pair " + f.Host + " to " + f.Peer
+}
+
+// Figure is a figure of the layer as people read it.
+func (l *Layer) Figure(v float64) string {
+	if l.Latency() {
+		return unit.Seconds(v)
+	}
+	return unit.Rate(v)
+}
+
 // Text is the finding as a sentence; definition, operation and size are the report's.
 func (f Finding) Text(l *Layer) string {
-	how := "slower"
-	amount := -f.Change
+	amount := fmt.Sprintf("%.0f %% slower", -100*f.Change)
 	if l.Latency() {
-		how, amount = "slower", f.Change
+		amount = fmt.Sprintf("%+.0f %%", 100*f.Change)
 	}
-	s := fmt.Sprintf("%s: %s where the others let expect %s, %.0f %% %s", f.Name(), figureText(l, f.Value), figureText(l, f.Expected), 100*amount, how)
-	if l.Latency() {
-		s = fmt.Sprintf("%s: %s where the others let expect %s, %+.0f %%", f.Name(), figureText(l, f.Value), figureText(l, f.Expected), 100*amount)
+	s := fmt.Sprintf("%s: %s where the others let expect %s, %s", f.Name(), l.Figure(f.Value), l.Figure(f.Expected), amount)
+	if how := f.How(l); how != "" {
+		s += ", " + how
 	}
+	return s
+}
+
+// How says in which of its figures it is slow.
+func (f Finding) How(l *Layer) string {
+	var s string
 	switch {
 	case len(f.Peers) > 0:
-		s += fmt.Sprintf(", with %d of the %d it was measured with: %s", f.Slow, f.Of, some(f.Peers, 6))
+		return fmt.Sprintf("with %d of the %d it was measured with: %s", f.Slow, f.Of, some(f.Peers, 6))
 	case f.Kind == Pair && f.Role == "initiator" && f.Of == 2:
-		s += ", that way alone"
+		return "that way alone"
+	case f.Kind == Pair && f.Role == "both":
+		return "both ways"
 	case f.Kind == Pair:
+		return ""
 	case f.Role == "both":
-		s += fmt.Sprintf(", in %d of %d figures", f.Slow, f.Of)
+		s = fmt.Sprintf("in %d of %d figures", f.Slow, f.Of)
 	default:
-		s += fmt.Sprintf(", as %s alone, in %d of %d figures", side(l.Key, f.Role), f.Slow, f.Of)
+		s = fmt.Sprintf("as %s alone, in %d of %d figures", side(l.Key, f.Role), f.Slow, f.Of)
 	}
 	if len(f.Hosts) > 0 {
-		s += " (" + some(f.Hosts, 6) + ")"
+		s += ": " + some(f.Hosts, 6)
 	}
 	return s
 }
@@ -128,18 +153,13 @@ func Suspects(reports []Report) []Suspect {
 	for _, r := range reports {
 		for _, f := range r.Failures {
 			if f.Peer == "" {
-				add("host "+f.Host, "failed", fmt.Sprintf("nothing with host %s has a figure: %s", f.Host, f.Reason), 0)
+				add(f.Suspect(), "failed", fmt.Sprintf("nothing with host %s has a figure: %s", f.Host, f.Reason), 0)
 			} else {
-				add("pair "+f.Host+" to "+f.Peer, "failed pair", fmt.Sprintf("%s to %s failed: %s", f.Host, f.Peer, f.Reason), 0)
+				add(f.Suspect(), "failed pair", fmt.Sprintf("%s to %s failed: %s", f.Host, f.Peer, f.Reason), 0)
 			}
 		}
 		for _, f := range r.Findings {
-			g := f
-			g.Rail = ""
-			if f.Kind == Rail {
-				g.Rail = f.Rail
-			}
-			add(g.Name(), f.Kind, f.Text(r.Layer)+" ("+r.Title+")", f.Change)
+			add(f.Suspect(), f.Kind, f.Text(r.Layer)+" ("+r.Title+")", f.Change)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Suspect) int {

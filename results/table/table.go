@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"hopbench/results"
+	"hopbench/results/matrix"
 	"hopbench/results/unit"
 )
 
@@ -44,6 +45,8 @@ type Options struct {
 	Width  int // columns of a text page; 0 is 100. Wider tables are split at a path
 	// Details adds what stands beside the figures: costs paid once, phases, CPU by size, tcp_info.
 	Details bool
+	// Judge is how slow pairs and hosts of a mesh are told.
+	Judge matrix.Judge
 }
 
 // Align is how a column stands.
@@ -116,11 +119,21 @@ func Build(runs []results.Run, o Options) (*Page, error) {
 	}
 	switch o.View {
 	case Own:
-		plan, err := planTable(items)
-		if err != nil {
-			return nil, err
+		pairs, rest := ofPairs(items)
+		if len(pairs) > 0 { // thousands of columns would say nothing
+			items = rest
+			if p.Tables, err = meshTables(runs, o); err != nil {
+				return nil, err
+			}
 		}
-		p.Tables = append([]*Table{plan}, sweeps(items)...)
+		rails, others, planned := parted(items)
+		if len(items) > 0 || len(pairs) == 0 {
+			plan, err := planTable(planned)
+			if err != nil {
+				return nil, err
+			}
+			p.Tables = append(append(p.Tables, plan), append(railTables(rails), sweeps(others)...)...)
+		}
 		if t := intervalTable(runs); t != nil {
 			p.Tables = append(p.Tables, t)
 		}
@@ -141,8 +154,14 @@ func Build(runs []results.Run, o Options) (*Page, error) {
 		p.Tables = perftestTables(items)
 	case NVBandwidth:
 		p.Tables = nvbandwidthTables(items)
+	case Pairs:
+		p.Tables = pairTables(items)
+	case Mesh:
+		if p.Tables, err = meshTables(runs, o); err != nil {
+			return nil, err
+		}
 	default:
-		return nil, fmt.Errorf("no view %q: there are %s and %s", o.View, Perftest, NVBandwidth)
+		return nil, fmt.Errorf("no view %q: there are %s, %s, %s and %s", o.View, Perftest, NVBandwidth, Pairs, Mesh)
 	}
 	if len(items) == 0 && !slices.ContainsFunc(runs, func(r results.Run) bool { return len(r.Intervals) > 0 }) {
 		p.Foot = append(p.Foot, "no cell was measured")

@@ -2,20 +2,23 @@ package cli
 
 import (
 	"errors"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"hopbench/results"
+	"hopbench/results/matrix"
 	"hopbench/results/table"
 )
 
 func newTable(env *Env) *cobra.Command {
 	var format, view string
 	var asJSON, details bool
+	var groups, minEffect string
 	var width int
 	formats := []string{string(table.Text), string(table.Markdown), string(table.CSV), string(table.JSON)}
-	views := []string{string(table.Perftest), string(table.NVBandwidth)}
+	views := []string{string(table.Perftest), string(table.NVBandwidth), string(table.Pairs), string(table.Mesh)}
 	cmd := &cobra.Command{
 		Use:   "table FILE...",
 		Short: "Print tables from result files: text, Markdown, CSV",
@@ -33,10 +36,16 @@ As CSV the cells of the files stand one a record, in GB/s and µs, with everythi
 measured by.
 
 --view shows the figures as another tool defines them, from the same samples where they have what
-that takes, and says of the others why not.`,
+that takes, and says of the others why not; --view pairs is a matrix of every pair of GPUs.
+
+Results of hopbench mesh stand as matrices of their hosts (--view mesh: nothing else): what is slow
+against the rest by name, a pair, host, rail or switch group; how the figures lie; and what flows do
+to each other. With --groups, a file that has a host and its switch group on each line, pairs within
+a group and across are judged apart, and a switch group can be named.`,
 		Example: `  hopbench table run.jsonl
   hopbench table --format markdown results/runs > tables.md
-  hopbench table --view perftest roce.jsonl`,
+  hopbench table --view perftest roce.jsonl
+  hopbench table --view mesh --groups leafs.txt mesh.jsonl`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("%s: name a result file", cmd.CommandPath())
@@ -64,12 +73,16 @@ that takes, and says of the others why not.`,
 			if width < 40 {
 				return usagef("--width %d: a page has at least 40 columns", width)
 			}
+			judge, err := meshJudge(groups, minEffect)
+			if err != nil {
+				return err
+			}
 			runs, err := readRuns(env, args)
 			if err != nil {
 				return usagef("%w", err)
 			}
-			o := table.Options{Format: table.Format(format), View: table.View(view), Width: width, Details: details}
-			if err := table.Write(env.Stdout, runs, o); errors.Is(err, table.ErrDouble) {
+			o := table.Options{Format: table.Format(format), View: table.View(view), Width: width, Details: details, Judge: judge}
+			if err := table.Write(env.Stdout, runs, o); errors.Is(err, table.ErrDouble) || errors.Is(err, table.ErrNoPairs) {
 				return usagef("%w", err)
 			} else if err != nil {
 				return err
@@ -79,14 +92,40 @@ that takes, and says of the others why not.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&format, "format", string(table.Text), "how to write: "+strings.Join(formats, ", "))
-	f.StringVar(&view, "view", "", "another tool's definitions: "+strings.Join(views, ", "))
+	f.StringVar(&view, "view", "", "another tool's definitions, pairs or mesh: "+strings.Join(views, ", "))
 	f.BoolVar(&asJSON, "json", false, "the same as --format json")
 	f.BoolVar(&details, "details", false, "also costs paid once, phases, CPU by size, tcp_info")
+	f.StringVar(&groups, "groups", "", "of a mesh: file with the switch group of each host")
+	f.StringVar(&minEffect, "min-effect", "5%", "of a mesh: what is slow is slower by this at least")
 	f.IntVar(&width, "width", 100, "columns of a text page; wider tables are split")
 	// The only error is a flag that is not defined.
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("view", cobra.FixedCompletions(views, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// meshJudge is how slow pairs and hosts are told, by the flags --groups and --min-effect.
+func meshJudge(groups, minEffect string) (j matrix.Judge, err error) {
+	e, err := parseEffect(minEffect)
+	if err != nil {
+		return j, usagef("--min-effect %q: %w", minEffect, err)
+	}
+	if e.Pattern != "" || e.Minimum == 0 {
+		return j, usagef("--min-effect %q: it is a part above 0, such as 5%%", minEffect)
+	}
+	j.MinEffect = e.Minimum
+	if groups == "" {
+		return j, nil
+	}
+	f, err := os.Open(groups)
+	if err != nil {
+		return j, usagef("--groups: %w", err)
+	}
+	defer f.Close()
+	if j.Groups, err = matrix.ReadGroups(f); err != nil {
+		return j, usagef("--groups %s: %w", groups, err)
+	}
+	return j, nil
 }
 
 // oneOf is a usage error where the flag's value is none of those that there are.
