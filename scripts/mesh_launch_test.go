@@ -73,8 +73,8 @@ func absolute(t *testing.T, path string) string {
 	return a
 }
 
-// wholeMatrix holds a result file to one good row over TCP for each ordered pair of so many ranks.
-func wholeMatrix(t *testing.T, file string, ranks int, source string) {
+// wholeMatrix holds a result file to one good row over TCP for each ordered pair of so many ranks, and what was printed to a matrix.
+func wholeMatrix(t *testing.T, file, printed string, ranks int, source string) {
 	t.Helper()
 	runs, err := results.ReadFile(file)
 	if err != nil {
@@ -101,6 +101,11 @@ func wholeMatrix(t *testing.T, file string, ranks int, source string) {
 	if len(hosts) != ranks || len(pairs) != ranks*(ranks-1) {
 		t.Errorf("%d pairs of %d ranks, want %d of %d: %v", len(pairs), len(hosts), ranks*(ranks-1), ranks, pairs)
 	}
+	for host := range hosts { // a row and a column
+		if n := strings.Count(printed, host); n < 2 {
+			t.Errorf("the printed matrix has %s %d times", host, n)
+		}
+	}
 }
 
 // TestMeshUnderSlurm starts a cluster of four nodes and measures in it twice: by srun, and by the script.
@@ -126,12 +131,14 @@ cat hopbench-mesh-*.log
 	if err != nil {
 		t.Fatal(err)
 	}
-	wholeMatrix(t, filepath.Join(dir, "srun.jsonl"), 4, "SLURM_STEP_NODELIST=n[1-4]")
+	_, printed, _ := strings.Cut(string(out), "part: srun")
+	first, second, _ := strings.Cut(printed, "part: sbatch")
+	wholeMatrix(t, filepath.Join(dir, "srun.jsonl"), first, 4, "SLURM_STEP_NODELIST=n[1-4]")
 	files, err := filepath.Glob(filepath.Join(dir, "hopbench-mesh-*.jsonl"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	wholeMatrix(t, files[0], 4, "SLURM_STEP_NODELIST=n[1-2]")
+	wholeMatrix(t, files[0], second, 4, "SLURM_STEP_NODELIST=n[1-2]")
 	if left, _ := filepath.Glob(filepath.Join(dir, ".hopbench-token*")); len(left) > 0 {
 		t.Errorf("%v is left behind", left)
 	}
@@ -152,7 +159,7 @@ func TestMeshUnderMPI(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wholeMatrix(t, filepath.Join(dir, "mesh.jsonl"), 4, which+" (")
+			wholeMatrix(t, filepath.Join(dir, "mesh.jsonl"), string(out), 4, which+" (")
 		})
 	}
 }
@@ -201,6 +208,6 @@ func TestMeshAsAJob(t *testing.T) {
 		}
 	}
 	if !t.Failed() {
-		wholeMatrix(t, filepath.Join(dir, "mesh.jsonl"), n, "Kubernetes Job (JOB_COMPLETION_INDEX=0, HOPBENCH_SIZE 4)")
+		wholeMatrix(t, filepath.Join(dir, "mesh.jsonl"), said[0].String(), n, "Kubernetes Job (JOB_COMPLETION_INDEX=0, HOPBENCH_SIZE 4)")
 	}
 }

@@ -28,20 +28,23 @@ done
 PATH=$PATH:/usr/sbin:/sbin
 
 if [[ -z $inside ]]; then
-  for tool in munged slurmctld slurmd srun unshare ip; do
+  for tool in munged slurmctld slurmd srun unshare setpriv ip; do
     command -v "$tool" >/dev/null || { echo "cluster: there is no $tool (Debian: munge slurmctld slurmd slurm-client util-linux iproute2)" >&2; exit 125; }
   done
   [[ $(id -u) = 0 ]] || { echo "cluster: namespaces and slurmd need root" >&2; exit 125; }
-  dir=$(mktemp -d "${TMPDIR:-/tmp}/hopbench-slurm.XXXXXX")
-  trap 'rm -rf "$dir"' EXIT
-  chmod 755 "$dir"
-  rc=0
-  # The first process of the namespace is the script again: with it all others end.
-  unshare --mount --net --pid --fork --kill-child=KILL --mount-proc \
-    "$(realpath "${BASH_SOURCE[0]}")" --nodes "$nodes" --cpus "$cpus" --inside "$dir" -- "$@" || rc=$?
+  # Only a name: inside, a file system of its own lies on it. Below /tmp, since munged wants every folder above its socket open to all.
+  dir=$(mktemp -d /tmp/hopbench-slurm.XXXXXX)
+  trap 'rmdir "$dir"' EXIT
+  # The first process of the namespace is the script again: with it all others end, and it ends with this one, however this one does.
+  setpriv --pdeathsig KILL unshare --mount --net --pid --fork --kill-child=KILL --mount-proc \
+    "$(realpath "${BASH_SOURCE[0]}")" --nodes "$nodes" --cpus "$cpus" --inside "$dir" -- "$@" <&0 &
+  namespace=$! rc=0
+  trap 'kill -KILL "$namespace"; wait "$namespace" 2>/dev/null; exit 143' HUP INT TERM
+  wait "$namespace" || rc=$?
   exit "$rc"
 fi
 
+mount -t tmpfs -o mode=755 hopbench-slurm "$inside"
 dir=$inside here=$(dirname "$(realpath "${BASH_SOURCE[0]}")") host=$(hostname -s)
 fail() {
   echo "cluster: $1" >&2
