@@ -300,3 +300,38 @@ func TestDoctorPeerCaptured(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
+
+// TestDoctorJudgesThePlan: the limit of an ordinary user holds a small plan and not a large one.
+func TestDoctorJudgesThePlan(t *testing.T) {
+	host := filepath.Join(t.TempDir(), "host.txtar")
+	b, err := os.ReadFile(hostFolder + "/single-roce.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := strings.Replace(string(b), "Max locked memory         unlimited            unlimited ", "Max locked memory         33554432             33554432  ", 1)
+	s = strings.ReplaceAll(s, "000001ffffffffff", "0000000000000000")
+	if err := os.WriteFile(host, []byte(s), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	plan := filepath.Join(t.TempDir(), "plan.yaml")
+	if err := os.WriteFile(plan, []byte("sizes_bytes: [1073741824]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want int
+		part string
+	}{
+		{nil, 0, "the default sweep's largest buffer"},
+		{[]string{"--sizes", "64:64KiB"}, 0, ""},
+		{[]string{"--sizes", "1GiB"}, 3, "the plan's buffer"},
+		{[]string{"--plan", plan}, 3, "the plan's buffer"},
+		{[]string{"--plan", plan, "--sizes", "64"}, 0, ""},
+	} {
+		code, out, errs := doctorRun(t, "", append([]string{"--root", host, "--transport", "roce"}, c.args...)...)
+		said := strings.Join(strings.Fields(out), " ")
+		if code != c.want || c.part != "" && !strings.Contains(said, c.part) || c.part == "" && strings.Contains(said, string(fault.RDMAMemlock)) {
+			t.Errorf("%v: status %d, want %d: %s%s", c.args, code, c.want, out, errs)
+		}
+	}
+}
