@@ -75,7 +75,7 @@ func Join(ctx context.Context, addr string, token Token, m Member, side harness.
 	s.mu.Unlock()
 	switch {
 	case last != nil && last.failed:
-		return fault.New(fault.PeerRefused, "take part in the mesh", "", "the first rank (%s) ends it: %s", s.client, last.reason)
+		return fault.New(fault.PeerRefused, "take part in the mesh", "", "the first rank (%s) ended the mesh: %s", s.client, last.reason)
 	case last != nil:
 		return nil
 	case ctx.Err() != nil:

@@ -27,6 +27,7 @@ import (
 	"hopbench/results"
 	"hopbench/results/matrix"
 	"hopbench/transports"
+	"hopbench/transports/fault"
 )
 
 func newMesh(env *Env) *cobra.Command {
@@ -127,8 +128,12 @@ func (f *meshFlags) other(ctx context.Context, me place, token control.Token) er
 		},
 	})
 	if err != nil {
-		if ctx.Err() != nil {
+		var refused *fault.Error
+		switch {
+		case ctx.Err() != nil:
 			err = errors.New("ended by a signal")
+		case errors.As(err, &refused) && refused.Code == fault.PeerRefused:
+			err = refused.Err // the first rank's own words
 		}
 		return exitError{1, fmt.Errorf("%v: %w", me.member, err)}
 	}
@@ -172,12 +177,13 @@ func (f *meshFlags) first(cmd *cobra.Command, me place, token control.Token, wro
 		return exitError{1, err}
 	}
 	err = f.measure(cmd, me, m)
-	if err != nil {
+	var said exitError
+	if err != nil && !(errors.As(err, &said) && said.err == nil) { // failed rows are rank 0's to tell, and no failure of the others
 		m.End(err.Error(), true)
 		return err
 	}
 	m.End("", false)
-	return nil
+	return err
 }
 
 // listen opens the first rank's port: on loopback alone where all ranks are on this host, else on every address, since which of them

@@ -10,6 +10,7 @@ import (
 	"hopbench/harness/mesh/schedule"
 	"hopbench/results"
 	"hopbench/results/matrix"
+	"hopbench/results/table"
 	"hopbench/results/unit"
 	"hopbench/transports/fault"
 )
@@ -37,11 +38,16 @@ type sum struct {
 }
 
 func (t *tally) add(c *results.Cell) error {
-	t.cells++
-	what := c.Transport + ": " + c.Reason
-	if c.InitiatorHost != "" {
-		what = fmt.Sprintf("%s to %s: %s", c.InitiatorHost, c.TargetHost, c.Reason)
+	if c.Rail == mesh.SumOf && c.InitiatorHost == "" { // of flows whose rows are counted already
+		s := sum{Schedule: c.Schedule, Title: fmt.Sprintf("%s %s of %s", c.Transport, c.Operation, unit.Bytes(c.TotalBytes)), Reason: c.Reason}
+		if c.Bandwidth != nil {
+			s.Rate = c.Bandwidth.BytesPerSecond
+		}
+		t.sums = append(t.sums, s)
+		return nil
 	}
+	t.cells++
+	what := fmt.Sprintf("%s to %s: %s", c.InitiatorHost, c.TargetHost, c.Reason)
 	switch c.Status {
 	case results.StatusFailed:
 		if t.failed++; t.failed == 1 {
@@ -58,13 +64,6 @@ func (t *tally) add(c *results.Cell) error {
 	var seconds float64
 	if _, err := fmt.Sscanf(c.Settings["start_spread_seconds"], "%g", &seconds); err == nil {
 		t.spread = max(t.spread, seconds)
-	}
-	if c.Rail == mesh.SumOf && c.InitiatorHost == "" {
-		s := sum{Schedule: c.Schedule, Title: fmt.Sprintf("%s %s of %s", c.Transport, c.Operation, unit.Bytes(c.TotalBytes)), Reason: c.Reason}
-		if c.Bandwidth != nil {
-			s.Rate = c.Bandwidth.BytesPerSecond
-		}
-		t.sums = append(t.sums, s)
 	}
 	return t.mesh.Add(c)
 }
@@ -167,86 +166,38 @@ func (t *tally) moves(m *mesh.Mesh) *move {
 	return out
 }
 
-// mostLoads is how many flows of a load are printed one by one.
-const mostLoads = 16
-
+// write prints the answer as tables, with what belongs to none of them beneath.
 func (a *answered) write(w io.Writer, m *matrix.Mesh) error {
-	var b strings.Builder
-	for _, r := range a.Reports {
-		writeMatrix(&b, r)
-	}
-	for _, load := range a.Loads {
-		writeLoad(&b, load)
-	}
-	for _, s := range a.Sums {
-		if s.Reason != "" {
-			fmt.Fprintf(&b, "%s, all flows together: %s: no figure: %s\n", s.Schedule, s.Title, s.Reason)
-			continue
+	p := table.Page{Tables: table.Meshes(m, matrix.Judge{}, table.Text)}
+	if len(a.Sums) > 0 {
+		t := &table.Table{Title: "All flows together", Columns: []table.Column{{Head: "schedule"}, {Head: "what"}, {Head: "sum", Align: table.Right}}}
+		for _, s := range a.Sums {
+			rate := "failed"
+			if s.Reason == "" {
+				rate = unit.Rate(s.Rate)
+			} else {
+				t.Below = append(t.Below, s.Reason)
+			}
+			t.Rows = append(t.Rows, []table.Cell{{Text: s.Schedule}, {Text: s.Title}, {Text: rate}})
 		}
-		fmt.Fprintf(&b, "%s, all flows together: %s: %s\n", s.Schedule, s.Title, unit.Rate(s.Rate))
+		p.Tables = append(p.Tables, t)
 	}
+	if err := p.Write(w, table.Options{Format: table.Text, Width: 120}); err != nil {
+		return err
+	}
+	var b strings.Builder
 	if a.Moves != nil {
-		fmt.Fprintf(&b, "byte matrix: %s are moved after %s at most; the last is %s (%s)\n", unit.Bytes(int64(a.Moves.Bytes)), unit.Seconds(a.Moves.Seconds), a.Moves.Last, a.Moves.Basis)
+		fmt.Fprintf(&b, "The byte matrix's %s are moved after %s at most; the last pair is %s (%s).\n", unit.Bytes(int64(a.Moves.Bytes)), unit.Seconds(a.Moves.Seconds), a.Moves.Last, a.Moves.Basis)
 	}
 	if a.Spread > 0 {
-		fmt.Fprintf(&b, "flows that ran at once began at most %s apart\n", unit.Seconds(a.Spread))
-	}
-	b.WriteByte('\n')
-	if len(a.Suspects) == 0 {
-		b.WriteString("nothing is out of line\n")
-	}
-	for _, s := range a.Suspects {
-		fmt.Fprintf(&b, "%s (in %d of %d matrices)\n", s.Name, len(s.Says), s.Of)
-		for _, says := range s.Says {
-			fmt.Fprintf(&b, "  %s\n", says)
-		}
-	}
-	for _, r := range a.Reports {
-		for _, d := range r.Doubts {
-			fmt.Fprintf(&b, "%s: %s\n", r.Title, d)
-		}
+		fmt.Fprintf(&b, "The loops of flows that ran at once began at most %s apart, by the clock of rank 0.\n", unit.Seconds(a.Spread))
 	}
 	for _, missing := range a.Missing {
-		fmt.Fprintf(&b, "left out: %s\n", missing)
+		fmt.Fprintf(&b, "Left out: %s.\n", missing)
 	}
-	_, err := io.WriteString(w, b.String())
+	if b.Len() == 0 {
+		return nil
+	}
+	_, err := io.WriteString(w, "\n"+b.String())
 	return err
-}
-
-// writeLoad says what flows did to each other.
-func writeLoad(b *strings.Builder, l matrix.Load) {
-	fmt.Fprintf(b, "%s, against each pair alone:\n", l.Title)
-	figure := unit.Rate
-	if l.Loaded.Latency() {
-		figure = unit.Seconds
-	}
-	for i, flow := range l.Flows {
-		if i == mostLoads {
-			fmt.Fprintf(b, "  and %d more\n", len(l.Flows)-i)
-			break
-		}
-		fmt.Fprintf(b, "  %s to %s: alone %s, loaded %s, %.2f times slower\n", flow.Initiator, flow.Target, figure(flow.Alone), figure(flow.Loaded), flow.Slowdown)
-	}
-	var said []string
-	if l.Slowdown != nil {
-		said = append(said, fmt.Sprintf("slowdown %.2f (median), %.2f (largest)", l.Slowdown.Median, l.Slowdown.Max))
-	}
-	if l.Jain != nil {
-		said = append(said, fmt.Sprintf("fairness (Jain) %.3f, of each flow's own %.3f", *l.Jain, *l.JainOfOwn))
-	}
-	if l.P99 != nil && l.P99Alone != nil {
-		said = append(said, fmt.Sprintf("largest p99 %s, alone %s", unit.Seconds(*l.P99), unit.Seconds(*l.P99Alone)))
-	}
-	if l.Missing > 0 {
-		said = append(said, fmt.Sprintf("%d flows have no figure", l.Missing))
-	}
-	if len(said) > 0 {
-		fmt.Fprintf(b, "  %s\n", strings.Join(said, "; "))
-	}
-	b.WriteByte('\n')
-}
-
-// writeMatrix is one matrix as text: a row an initiator, a column a target.
-func writeMatrix(b *strings.Builder, r matrix.Report) {
-	fmt.Fprintf(b, "%s\n", r.Title)
 }

@@ -89,7 +89,7 @@ func (f *fabric) build(t *testing.T) error {
 func (f *fabric) limit(t *testing.T, n int, rate string) {
 	t.Helper()
 	for _, at := range [][2]string{{f.host(n), "eth0"}, {f.space, port(n)}} {
-		out, err := exec.Command("ip", "netns", "exec", at[0], "tc", "qdisc", "replace", "dev", at[1], "root", "tbf", "rate", rate, "burst", "64kb", "latency", "60ms").CombinedOutput()
+		out, err := exec.Command("ip", "netns", "exec", at[0], "tc", "qdisc", "replace", "dev", at[1], "root", "tbf", "rate", rate, "burst", "64kb", "latency", "200ms").CombinedOutput()
 		if err != nil {
 			need.Missing(t, "namespaces", "tc tbf: %v: %s", err, out)
 		}
@@ -180,11 +180,12 @@ func answerOf(t *testing.T, p *process) answer {
 func TestNamespaceMeshSlowHost(t *testing.T) {
 	f := newFabric(t, 8)
 	for n := range f.hosts {
-		f.limit(t, n, "400mbit")
+		f.limit(t, n, "100mbit") // little enough that a busy machine is not what limits them
 	}
-	f.limit(t, 5, "100mbit")
+	f.limit(t, 5, "25mbit")
 	out := filepath.Join(f.dir, "mesh.jsonl")
-	all := f.start(t, "--metric", "bandwidth", "--sizes", "64KiB", "--rounds", "8", "--round", "60ms", "--duration", "500ms", "--json", "--out", out)
+	all := f.start(t, "--metric", "bandwidth", "--sizes", "32KiB", "--depth", "16", "--wait", "block", "--rounds", "8", "--round", "100ms", "--warmup", "30ms",
+		"--duration", "1s", "--json", "--out", out)
 	ends(t, all, 0, 0)
 	rows := cells(t, out)
 	if len(rows) != 8*7 {
