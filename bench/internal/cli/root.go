@@ -240,7 +240,7 @@ func subcommandNames(c *cobra.Command) (names []string) {
 
 // subcommands is the explicit list, in the order of help.
 var subcommands = []func(*Env) *cobra.Command{
-	newRun, newServe, newProbe, newDoctor, newTable, newPlot, newKV, newTTFT, newCompare, newImport, newExport, newReport,
+	newRun, newServe, newMesh, newProbe, newDoctor, newTable, newPlot, newKV, newTTFT, newCompare, newImport, newExport, newReport,
 }
 
 // unknownFlag finds the flag's name in pflag's error.
