@@ -21,7 +21,7 @@ import (
 type plotKind struct {
 	name, about string
 	draw        func([]results.Run, plots.Options) (*plots.Figure, error)
-	read        func(env *Env, args []string, dash int, o plots.Options) (*plots.Figure, error)
+	read        func(env *Env, args []string, dash int, cells []string, o plots.Options) (*plots.Figure, error)
 }
 
 // everyKind stands for all kinds that are drawn from result files.
@@ -230,7 +230,7 @@ func (o *plotFlags) other(env *Env, kind plotKind, args []string, dash int, form
 			return err
 		}
 	}
-	f, err := kind.read(env, args, dash, options)
+	f, err := kind.read(env, args, dash, o.cells, options)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 	"hopbench/results/unit"
 )
 
-// plotRatio compares two sets of result files as hopbench compare does by default.
-func plotRatio(_ *Env, args []string, dash int, o plots.Options) (*plots.Figure, error) {
+// plotRatio compares two sets of result files as hopbench compare does by default, over the cells whose name matches a pattern.
+func plotRatio(_ *Env, args []string, dash int, cells []string, o plots.Options) (*plots.Figure, error) {
 	oldPaths, newPaths, err := sides(args, dash)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func plotRatio(_ *Env, args []string, dash int, o plots.Options) (*plots.Figure,
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
-	r, err := compare.Compare(old, new, compare.Options{})
+	r, err := compare.Compare(old, new, compare.Options{Cells: cells})
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
@@ -53,8 +53,8 @@ func plotRatio(_ *Env, args []string, dash int, o plots.Options) (*plots.Figure,
 }
 
 // plotTTFT draws what hopbench ttft --json wrote.
-func plotTTFT(draw func(*report.Document, plots.Options) (*plots.Figure, error)) func(*Env, []string, int, plots.Options) (*plots.Figure, error) {
-	return func(env *Env, args []string, _ int, o plots.Options) (*plots.Figure, error) {
+func plotTTFT(draw func(*report.Document, plots.Options) (*plots.Figure, error)) func(*Env, []string, int, []string, plots.Options) (*plots.Figure, error) {
+	return func(env *Env, args []string, _ int, _ []string, o plots.Options) (*plots.Figure, error) {
 		var doc report.Document
 		if err := readDocument(env, args, "projections", "hopbench ttft --json", &doc); err != nil {
 			return nil, err
@@ -68,7 +68,7 @@ func plotTTFT(draw func(*report.Document, plots.Options) (*plots.Figure, error))
 }
 
 // plotTopology draws the graph of what hopbench probe --json wrote.
-func plotTopology(env *Env, args []string, _ int, o plots.Options) (*plots.Figure, error) {
+func plotTopology(env *Env, args []string, _ int, _ []string, o plots.Options) (*plots.Figure, error) {
 	var doc struct {
 		Source string      `json:"source"`
 		Live   bool        `json:"live"`
