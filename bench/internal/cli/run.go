@@ -45,6 +45,7 @@ the clock. harness/METHOD.md says what is inside each clock and what outside.`,
   hopbench run --transport tcp --sizes 64:256MiB:x4 --out tcp.jsonl
   hopbench run --transport tcp --peer 192.0.2.7:18515 --token-file token --direction both
   hopbench run --pieces 1000 --scattered --sizes 16KiB --op write --metric bandwidth
+  hopbench run --gpus all --pairs all,one-to-all --out pairs.jsonl
   hopbench run --kv llama-3.1-8b --isl 4096,32768 --concurrency 1,8
   hopbench run --plan plan.yaml`,
 		Args: noArgs,
@@ -67,6 +68,9 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	env := f.env
 	plan, choice, err := f.plan(cmd)
 	if err != nil {
+		return err
+	}
+	if err := f.between.settle(cmd, env.Drivers, &plan, &choice); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -116,6 +120,11 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	measure := func(sink harness.Sink) error { return harness.Run(ctx, plan, session, sink) }
+	if f.between.gpus != "" {
+		header.Settings["gpus"], header.Settings["pairs"] = f.between.gpus, strings.Join(f.between.pairs, ",")
+		measure = func(sink harness.Sink) error { return f.between.run(ctx, plan, session, env.Drivers, sink) }
+	}
 	var w *results.Writer
 	if f.out != "" {
 		if w, err = results.Create(f.out, mode, header); err != nil {
@@ -134,7 +143,7 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	}
 	run := results.Run{Header: *header}
 	line := newProgressLine(env)
-	err = harness.Run(ctx, plan, session, harness.Sink{
+	err = measure(harness.Sink{
 		Cell: func(c *results.Cell) error {
 			run.Cells = append(run.Cells, *c)
 			for _, to := range []*results.Writer{stream, w} {
@@ -222,7 +231,11 @@ func (f *runFlags) verdict(cells []results.Cell, c selection) error {
 
 // print writes the run's tables.
 func (f *runFlags) print(run results.Run) error {
-	err := table.Write(f.env.Stdout, []results.Run{run}, table.Options{Format: table.Text, Width: 100})
+	o := table.Options{Format: table.Text, Width: 100}
+	if f.between.gpus != "" {
+		o.View = table.Pairs
+	}
+	err := table.Write(f.env.Stdout, []results.Run{run}, o)
 	if errors.Is(err, table.ErrDouble) {
 		return exitError{1, err}
 	}

@@ -61,6 +61,7 @@ type runFlags struct {
 	kvDType                             string
 	kvMerge                             float64
 
+	between                            pairFlags
 	peer, tokenFile, bind, dataAddress string
 	out                                string
 	force, appendTo                    bool
@@ -124,6 +125,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 			}
 		}
 	}
+	f.between.define(cmd)
 	fs.StringArrayVar(&f.remote, "remote", nil, "NAME=VALUE: one of the transports' settings for the peer's side alone")
 	fs.StringVar(&f.peer, "peer", "", "HOST:PORT of a hopbench serve; empty: a second process on this host")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token that serve printed; else HOPBENCH_TOKEN")
@@ -454,6 +456,10 @@ func (f *runFlags) session(ctx context.Context, p harness.Plan) (*harness.Sessio
 	phase := time.Duration(p.PhaseTimeout * 1e9)
 	tool, _ := toolVersion()
 	var err error
+	if f.between.gpus != "" {
+		s.RemoteErr = fmt.Errorf("both sides of a pair of GPUs are in this process")
+		return s, done, nil
+	}
 	if f.peer == "" {
 		if f.env.Executable == "" {
 			s.RemoteErr = fmt.Errorf("no second process of this program can be started here")
