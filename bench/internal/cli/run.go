@@ -321,7 +321,7 @@ func choose(ctx context.Context, env *Env, c selection, names []string) ([]strin
 			continue
 		case !c.named && !c.all:
 			if err := d.Probe(ctx); err != nil {
-				skipped[d.Name()] = err
+				skipped[d.Name()] = fault.Sharper(err)
 				continue
 			}
 		}
