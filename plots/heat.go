@@ -11,15 +11,22 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"hopbench/results"
+	"hopbench/results/matrix"
 	"hopbench/results/unit"
 )
 
-// Heat draws the bandwidth of pairs of hosts, or of paths over rails, as a map: rows send to columns for a write or send, and
-// fetch from them for a read. A panel shows one definition, operation, direction and schedule, at its greatest size. With four
-// hosts or more a second panel has them in an order that puts like beside like. Runs without pairs or rails are ErrEmpty.
+// mostMapped is the most hosts of a map: more are places of less than a point.
+const mostMapped = 256
+
+// Heat draws pairs of hosts, their bandwidth or latency, and the bandwidth of paths over rails, as maps: rows send to columns for a write or send, and
+// fetch from them for a read. A panel shows one definition, operation, direction and schedule, at its greatest size (a latency at its
+// least). Hosts stand in the order of their ranks, where the file says it, or of their names; with four or more a second panel has them in an order that puts
+// like beside like. Runs without pairs or rails are ErrEmpty.
 func Heat(runs []results.Run, o Options) (*Figure, error) {
+	mesh := matrix.New(matrix.Options{Hosts: ranksOf(runs)})
 	g, err := gather(runs, func(c *results.Cell) bool {
-		return c.Bandwidth != nil && (c.InitiatorHost != "" && c.TargetHost != "" || c.Rail != "")
+		pair := c.InitiatorHost != "" && c.TargetHost != ""
+		return c.Bandwidth != nil && (pair || c.Rail != "") || pair && c.Latency != nil && c.Latency.P50Seconds != nil
 	})
 	if err != nil {
 		return nil, err
@@ -28,17 +35,30 @@ func Heat(runs []results.Run, o Options) (*Figure, error) {
 		family   family
 		schedule string
 		pairs    bool
+		latency  bool
 		path     string // of pairs: the transport and its way
 	}
 	var keys []key
 	by := map[key][]entry{}
+	meshes := map[*results.Run]bool{} // whose rows without hosts are the sums of flows, which are no map
+	for _, e := range g.entries {
+		meshes[e.run] = meshes[e.run] || e.InitiatorHost != "" && e.TargetHost != ""
+	}
 	for _, e := range g.entries {
 		pairs := e.InitiatorHost != "" && e.TargetHost != ""
-		k := key{family{e.Definition, e.Operation, e.Direction}, e.Schedule, pairs, ""}
+		if !pairs && meshes[e.run] && e.Rail == "all" {
+			continue
+		}
+		k := key{family: family{e.Definition, e.Operation, e.Direction}, schedule: e.Schedule, pairs: pairs, latency: e.Bandwidth == nil}
 		if pairs {
-			k.path = name(e)
-			if e.Rail != "" {
+			if k.path = name(e); e.Rail != "" {
 				k.path += ", rail " + clean(e.Rail)
+			}
+			if k.family.direction == "reverse" { // such a row has its hosts exchanged already: they say which way
+				k.family.direction = "forward"
+			}
+			if err := mesh.Add(e.Cell); err != nil {
+				return nil, fmt.Errorf("heat: %w", err)
 			}
 		}
 		if by[k] == nil {
@@ -46,21 +66,38 @@ func Heat(runs []results.Run, o Options) (*Figure, error) {
 		}
 		by[k] = append(by[k], e)
 	}
-	f := newFigure(o, "Bandwidth of pairs and rails", "Row: the initiator, or the path. Column: the target, or the rail. Figures in the unit of the panel.")
+	place := map[string]int{}
+	for i, h := range mesh.Hosts() {
+		place[clean(h)] = i
+	}
+	title := "Bandwidth of pairs and rails"
+	if slices.ContainsFunc(keys, func(k key) bool { return k.latency }) {
+		title = "Pairs of hosts"
+	}
+	f := newFigure(o, title, "Row: the initiator, or the path. Column: the target, or the rail. Figures in the unit of the panel.")
 	var notes []string
 	for _, k := range keys {
 		if len(f.panels) >= 6 {
 			notes = append(notes, fmt.Sprintf("%d of %d maps are not drawn; choose with --cells.", len(keys)-slices.Index(keys, k), len(keys)))
 			break
 		}
-		size := int64(0)
+		size := by[k][0].TotalBytes
 		for _, e := range by[k] {
-			size = max(size, e.TotalBytes)
+			if k.latency {
+				size = min(size, e.TotalBytes)
+			} else {
+				size = max(size, e.TotalBytes)
+			}
 		}
-		m := &heatmap{}
+		m := &heatmap{latency: k.latency}
 		again := 0
 		for _, e := range by[k] {
-			v := e.Bandwidth.BytesPerSecond
+			var v float64
+			if k.latency {
+				v = *e.Latency.P50Seconds
+			} else {
+				v = e.Bandwidth.BytesPerSecond
+			}
 			if e.TotalBytes != size || !finite(v) || v <= 0 {
 				continue
 			}
@@ -78,7 +115,11 @@ func Heat(runs []results.Run, o Options) (*Figure, error) {
 		if len(m.rows) == 0 {
 			continue
 		}
-		parts := []string{k.family.title("Bandwidth"), unit.Bytes(size)}
+		axis := "Bandwidth"
+		if k.latency {
+			axis = "Median latency"
+		}
+		parts := []string{k.family.title(axis), unit.Bytes(size)}
 		for _, s := range []string{clean(k.schedule), k.path} {
 			if s != "" {
 				parts = append(parts, s)
@@ -87,11 +128,16 @@ func Heat(runs []results.Run, o Options) (*Figure, error) {
 		m.title = strings.Join(parts, ", ")
 		if k.pairs { // one list of hosts for both sides
 			for _, h := range m.columns {
-				if !slices.Contains(m.rows, h) {
+				if !m.row[h] {
 					m.rows = append(m.rows, h)
 				}
 			}
+			slices.SortStableFunc(m.rows, func(a, b string) int { return cmp.Compare(place[a], place[b]) })
 			m.columns = slices.Clone(m.rows)
+		}
+		if n := max(len(m.rows), len(m.columns)); n > mostMapped {
+			notes = append(notes, fmt.Sprintf("A map of %d hosts is not drawn, %d are the most: %s.", n, mostMapped, m.title))
+			continue
 		}
 		f.panels = append(f.panels, m)
 		if k.pairs && len(m.rows) >= 4 {
@@ -107,31 +153,58 @@ func Heat(runs []results.Run, o Options) (*Figure, error) {
 	if len(f.panels) == 0 {
 		return nil, g.empty("bandwidth of pairs or rails")
 	}
+	if len(runs) == 1 {
+		notes = append(notes, outOfLine(mesh)...)
+	}
 	f.Caption = g.caption(notes, nil)
 	return f, nil
+}
+
+// ranksOf are the hosts of a mesh in the order of their ranks, as the first run that says it has them.
+func ranksOf(runs []results.Run) []string {
+	for i := range runs {
+		if names := matrix.Ranks(&runs[i]); names != nil {
+			return names
+		}
+	}
+	return nil
+}
+
+// outOfLine is the paragraph that names what is slow.
+func outOfLine(mesh *matrix.Mesh) []string {
+	var names []string
+	for _, s := range matrix.Suspects(mesh.Reports(matrix.Judge{})) {
+		names = append(names, clean(s.Name))
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{"Out of line: " + strings.Join(first(names, 8), "; ") + "."}
 }
 
 // heatmap is a panel of a matrix.
 type heatmap struct {
 	title         string
 	rows, columns []string
+	row, column   map[string]bool // what stands in them
 	at            map[[2]string]float64
+	latency       bool // the figures are seconds
 }
 
 // put stores a value, unless its place has one.
 func (m *heatmap) put(row, column string, v float64) bool {
 	if m.at == nil {
-		m.at = map[[2]string]float64{}
+		m.at, m.row, m.column = map[[2]string]float64{}, map[string]bool{}, map[string]bool{}
 	}
 	if _, ok := m.at[[2]string{row, column}]; ok {
 		return false
 	}
 	m.at[[2]string{row, column}] = v
-	if !slices.Contains(m.rows, row) {
-		m.rows = append(m.rows, row)
+	if !m.row[row] {
+		m.rows, m.row[row] = append(m.rows, row), true
 	}
-	if !slices.Contains(m.columns, column) {
-		m.columns = append(m.columns, column)
+	if !m.column[column] {
+		m.columns, m.column[column] = append(m.columns, column), true
 	}
 	return true
 }
@@ -148,65 +221,24 @@ func (m *heatmap) values() []float64 {
 	return out
 }
 
-// clustered orders the hosts so that those with like figures to all others stand together: average linkage over the mean
-// difference of the logarithms of the figures both have.
+// clustered orders the hosts so that those with like figures to all others stand together.
 func clustered(m *heatmap) []string {
-	n := len(m.rows)
-	near := func(i, j int) float64 {
-		sum, count := 0.0, 0
-		for _, other := range m.rows {
-			if other == m.rows[i] || other == m.rows[j] {
-				continue
-			}
-			for _, pair := range [][2][2]string{{{m.rows[i], other}, {m.rows[j], other}}, {{other, m.rows[i]}, {other, m.rows[j]}}} {
-				a, ok := m.at[pair[0]]
-				b, too := m.at[pair[1]]
-				if ok && too {
-					sum, count = sum+math.Abs(math.Log(a/b)), count+1
-				}
-			}
-		}
-		if count == 0 {
-			return 1
-		}
-		return sum / float64(count)
-	}
-	distance := make([][]float64, n)
-	groups := make([][]int, n)
-	for i := range n {
-		distance[i] = make([]float64, n)
-		groups[i] = []int{i}
-		for j := range i {
-			distance[i][j] = near(i, j)
-			distance[j][i] = distance[i][j]
-		}
-	}
-	between := func(a, b []int) float64 {
-		sum := 0.0
-		for _, i := range a {
-			for _, j := range b {
-				sum += distance[i][j]
-			}
-		}
-		return sum / float64(len(a)*len(b))
-	}
-	for len(groups) > 1 {
-		a, b, best := 0, 1, math.Inf(1)
-		for i := range groups {
-			for j := i + 1; j < len(groups); j++ {
-				if d := between(groups[i], groups[j]); d < best-1e-12 {
-					a, b, best = i, j, d
-				}
-			}
-		}
-		groups[a] = append(groups[a], groups[b]...)
-		groups = slices.Delete(groups, b, b+1)
-	}
 	var out []string
-	for _, i := range groups[0] {
+	for _, i := range matrix.Order(len(m.rows), func(i, j int) (float64, bool) {
+		v, ok := m.at[[2]string{m.rows[i], m.rows[j]}]
+		return v, ok
+	}, m.latency) {
 		out = append(out, m.rows[i])
 	}
 	return out
+}
+
+// scale is the unit of the panel.
+func (m *heatmap) scale(values []float64) unit.Scale {
+	if m.latency {
+		return unit.TimeScale(values)
+	}
+	return unit.RateScale(values)
 }
 
 const headWidth = vg.Length(14)
@@ -262,7 +294,7 @@ func (m *heatmap) draw(p *pen, r vg.Rectangle, leftGutter, _ vg.Length) {
 	w, h := m.side(width, leftGutter)
 	all := m.values()
 	lo, hi := slices.Min(all), slices.Max(all)
-	scale := unit.RateScale(all)
+	scale := m.scale(all)
 	shade := func(v float64) color.NRGBA {
 		part := 0.5
 		if hi > lo {
@@ -273,12 +305,11 @@ func (m *heatmap) draw(p *pen, r vg.Rectangle, leftGutter, _ vg.Length) {
 	numbered := m.numbered(w)
 	same := slices.Equal(m.rows, m.columns)
 	top := p.panelTitle(m.title, r) - headWidth
-	fits := numbered
+	fits := numbered && widthOf(f, fmt.Sprint(len(m.columns))) < w-1 // all numbers, else every fifth
 	for i, c := range m.columns {
 		text := c
 		if numbered {
 			text = fmt.Sprint(i + 1)
-			fits = fits && widthOf(f, text) < w-1
 		}
 		if !numbered || fits || i%5 == 4 {
 			p.write("tick", text, f, t.muted, vg.Point{X: r.Min.X + leftGutter + (vg.Length(i)+0.5)*w, Y: top + 2}, centre, above)
@@ -352,9 +383,13 @@ func (m *heatmap) list() []Series {
 	var out []Series
 	for j, row := range m.rows {
 		one := Series{Panel: m.title, Label: row, XName: "column", YName: "bandwidth (bytes/s)"}
+		words := unit.Rate
+		if m.latency {
+			one.YName, words = "latency (seconds)", unit.Seconds
+		}
 		for i, column := range m.columns {
 			if v, ok := m.at[[2]string{row, column}]; ok {
-				one.Points = append(one.Points, Point{X: float64(i), Y: v, XLabel: column, YLabel: unit.Rate(v)})
+				one.Points = append(one.Points, Point{X: float64(i), Y: v, XLabel: column, YLabel: words(v)})
 			}
 		}
 		slices.SortFunc(one.Points, func(a, b Point) int { return cmp.Compare(a.X, b.X) })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hopbench/results"
@@ -241,6 +242,35 @@ func (m *Mesh) Other() int64 { return m.other }
 
 // Bytes is the memory that the matrices take.
 func (m *Mesh) Bytes() int64 { return m.places * 24 }
+
+// Ranks are the hosts of a mesh, as its rows name them, in the order of their ranks; nil where the header does not say it.
+func Ranks(r *results.Run) []string {
+	type ranked struct {
+		number int
+		name   string
+	}
+	var all []ranked
+	for _, h := range r.Header.Hosts {
+		number, ok := strings.CutPrefix(h.Role, "rank ")
+		n, err := strconv.Atoi(number)
+		if !ok || err != nil {
+			return nil
+		}
+		name := h.Hostname
+		if own := r.Header.Settings[fmt.Sprintf("mesh_rank_%d_name", n)]; own != "" {
+			name = own
+		}
+		all = append(all, ranked{n, name})
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.number, b.number) })
+	var names []string
+	for _, h := range all {
+		if !slices.Contains(names, h.name) {
+			names = append(names, h.name)
+		}
+	}
+	return names
+}
 
 // natural compares names with the numbers in them by value: node2 before node10.
 func natural(a, b string) int {

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -91,7 +90,7 @@ func meshTables(runs []results.Run, o Options) ([]*Table, error) {
 	var tables []*Table
 	names := runNames(runs)
 	for i := range runs {
-		m, err := matrix.Of(matrix.Options{Hosts: ranks(&runs[i])}, runs[i])
+		m, err := matrix.Of(matrix.Options{Hosts: matrix.Ranks(&runs[i])}, runs[i])
 		if err != nil {
 			return nil, err
 		}
@@ -121,35 +120,6 @@ func ofPairs(items []item) (pairs, others []item) {
 		}
 	}
 	return pairs, others
-}
-
-// ranks are the hosts of a mesh in the order of their ranks, where the header says it.
-func ranks(r *results.Run) []string {
-	type ranked struct {
-		number int
-		name   string
-	}
-	var all []ranked
-	for _, h := range r.Header.Hosts {
-		number, ok := strings.CutPrefix(h.Role, "rank ")
-		n, err := strconv.Atoi(number)
-		if !ok || err != nil {
-			return nil
-		}
-		name := h.Hostname
-		if own := r.Header.Settings[fmt.Sprintf("mesh_rank_%d_name", n)]; own != "" {
-			name = own
-		}
-		all = append(all, ranked{n, name})
-	}
-	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.number, b.number) })
-	var names []string
-	for _, h := range all {
-		if !slices.Contains(names, h.name) {
-			names = append(names, h.name)
-		}
-	}
-	return names
 }
 
 // suspects is the table that people look for: what is slow, and in which figures.
