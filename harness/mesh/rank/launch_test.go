@@ -246,6 +246,12 @@ batch_in_step() { srun -n 1 sbatch -Q -o batch.out "$@"; ended; cat batch.out; }
 					continue
 				}
 				perHost = append(perHost, fmt.Sprint(r.LocalSize))
+				if len(r.HostOf) != p.ranks || strings.Join(r.HostOf, " ") != strings.Join(all[0].HostOf, " ") {
+					unknown := strings.Contains(p.name, "host file")
+					if len(r.HostOf) > 0 || !unknown {
+						t.Errorf("rank %d thinks that the ranks are on %q, and rank 0 that they are on %q", i, r.HostOf, all[0].HostOf)
+					}
+				}
 				if r.Err != "" || r.Number != i || r.Size != p.ranks || r.First != p.first || !strings.Contains(r.Source, p.says) {
 					t.Errorf("rank %d: %+v", i, r)
 				}

@@ -40,6 +40,8 @@ type Rank struct {
 	First string
 	// Hosts are the names of all hosts in the engine's own order, which need not be that of the ranks; nil where they are not known.
 	Hosts []string
+	// HostOf is the host of each rank, by its number; nil where the engine does not tell enough to know.
+	HostOf []string
 	// Source says in words what the answer was read from, and what was passed over.
 	Source string
 }
@@ -71,6 +73,7 @@ type claim struct {
 	first        string // "": the engine does not tell
 	firstFrom    string // where first was read from; or why it is not told, where that can be said
 	hosts        []string
+	hostOf       []string
 	notes        []string
 	lacks        string // what is missing, and what to do
 }
@@ -100,7 +103,7 @@ func find(e environment, o Overrides) (Rank, error) {
 	if err != nil {
 		return Rank{}, err
 	}
-	r := Rank{Number: *chosen.number, Size: *chosen.size, Hosts: chosen.hosts}
+	r := Rank{Number: *chosen.number, Size: *chosen.size, Hosts: chosen.hosts, HostOf: chosen.hostOf}
 	if r.Size < 1 || r.Size > maxSize {
 		return Rank{}, fmt.Errorf("%s: a size of %d is not from 1 to %d", chosen.from, r.Size, maxSize)
 	}
@@ -182,7 +185,8 @@ func fill(c *claim, number, size *int, sizeName string) {
 
 // borrow gives flags that agree with an engine what only the engine knows.
 func borrow(flags, c *claim) {
-	flags.local, flags.localSize, flags.first, flags.firstFrom, flags.hosts = c.local, c.localSize, c.first, c.firstFrom, c.hosts
+	flags.local, flags.localSize, flags.first, flags.firstFrom = c.local, c.localSize, c.first, c.firstFrom
+	flags.hosts, flags.hostOf = c.hosts, c.hostOf
 	flags.notes = append(flags.notes, c.engine+" says the same")
 }
 

@@ -43,7 +43,7 @@ const (
 	ompi      = "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2"
 	ompiOne   = "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=2 OMPI_COMM_WORLD_LOCAL_SIZE=4"
 	mpich     = "PMI_RANK=1 PMI_SIZE=4 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=4"
-	step      = "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=1 SLURM_GTIDS=2,3 SLURM_STEP_NODELIST=node[01-02]"
+	step      = "SLURM_STEP_TASKS_PER_NODE=2(x2) SLURM_NODEID=1 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_NTASKS=4 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=1 SLURM_GTIDS=2,3 SLURM_STEP_NODELIST=node[01-02]"
 	batch     = "SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_GTIDS=0 SLURM_JOB_NODELIST=node[01-02]"
 	variables = "RANK=1 WORLD_SIZE=4 MASTER_ADDR=head MASTER_PORT=23456"
 	pod       = "JOB_COMPLETION_INDEX=2 HOPBENCH_SIZE=4 HOPBENCH_FIRST=mesh-0.mesh:18515"
@@ -98,7 +98,7 @@ func TestFind(t *testing.T) {
 				t.Fatal(err)
 			}
 			hosts, source := strings.Join(got.Hosts, " "), got.Source
-			got.Hosts, got.Source = nil, ""
+			got.Hosts, got.HostOf, got.Source = nil, nil, ""
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
@@ -229,11 +229,50 @@ func TestFindInCapturedEnvironments(t *testing.T) {
 			if !strings.Contains(got.Source, c.source) || strings.Join(got.Hosts, " ") != c.hosts {
 				t.Errorf("hosts %v, source %q", got.Hosts, got.Source)
 			}
-			got.Hosts, got.Source = nil, ""
+			got.Hosts, got.HostOf, got.Source = nil, nil, ""
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+func TestHostOfEachRank(t *testing.T) {
+	three := func(tasks, method string, node, own string) string {
+		number, _, _ := strings.Cut(own, ",")
+		return "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=n[1-3] SLURM_LOCALID=0 SLURM_STEP_NUM_TASKS=5 SLURM_STEP_TASKS_PER_NODE=" +
+			tasks + " SLURM_DISTRIBUTION=" + method + " SLURM_NODEID=" + node + " SLURM_GTIDS=" + own + " SLURM_PROCID=" + number
+	}
+	for env1, want := range map[string]string{
+		three("2(x2),1", "", "0", "0,1"):                "n1 n1 n2 n2 n3",
+		three("1,2(x2)", "block:cyclic", "1", "1,2"):    "n1 n2 n2 n3 n3",
+		three("1,2(x2)", "block,Pack", "2", "3,4"):      "n1 n2 n2 n3 n3",
+		three("1,2(x2)", "cyclic", "1", "1,3"):          "n1 n2 n3 n2 n3",
+		three("3,1(x2)", "cyclic:block", "0", "0,3,4"):  "n1 n2 n3 n1 n1",
+		three("1,2(x2)", "", "1", "1,3"):                "", // this node's own tasks say otherwise
+		three("1,2(x2)", "plane", "1", "1,2"):           "",
+		three("1,2(x2)", "arbitrary", "1", "1,2"):       "",
+		three("2(x2)", "", "0", "0,1"):                  "", // two nodes
+		three("2(x3)", "", "0", "0,1"):                  "", // six tasks
+		three("2(x2),0", "", "0", "0,1"):                "",
+		three("2(x4),1", "", "0", "0,1"):                "",
+		three("2(x,1", "", "0", "0,1"):                  "",
+		three("2(x2,1", "", "0", "0,1"):                 "",
+		three("2000000000,1(x2)", "", "0", "0,1"):       "",
+		three("2000000000,1(x2)", "cyclic", "0", "0,3"): "",
+		three("", "", "0", "0,1"):                       "",
+		three("2(x2),1", "", "3", "0,1"):                "",
+	} {
+		got, err := Find(env(set(env1)...), Overrides{First: "n1"})
+		if err != nil || strings.Join(got.HostOf, " ") != want {
+			t.Errorf("%s:\n%q, %v; want %q", env1, got.HostOf, err, want)
+		}
+	}
+	for name, want := range map[string]string{"slurm-step": "n1 n1 n1 n2", "slurm-het": "", "slurm-host-file": "", "mpirun": ""} {
+		got, err := Find(env(captured(t, name)...), Overrides{First: "n1"})
+		if err != nil || strings.Join(got.HostOf, " ") != want {
+			t.Errorf("%s: %q, %v; want %q", name, got.HostOf, err, want)
+		}
 	}
 }
 
@@ -257,7 +296,7 @@ func FuzzFind(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if r.Size < 1 || r.Number < 0 || r.Number >= r.Size || r.LocalSize < 0 || r.LocalSize > r.Size || r.LocalNumber < 0 || r.LocalNumber > max(r.LocalSize-1, 0) || r.First == "" || r.Source == "" {
+		if r.Size < 1 || r.Number < 0 || r.Number >= r.Size || r.LocalSize < 0 || r.LocalSize > r.Size || r.LocalNumber < 0 || r.LocalNumber > max(r.LocalSize-1, 0) || r.First == "" || r.Source == "" || r.HostOf != nil && len(r.HostOf) != r.Size {
 			t.Errorf("%+v", r)
 		}
 		if _, port, err := splitFirst(r.Address(1)); err != nil || port == "" {

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -53,7 +54,7 @@ func slurm(e environment) (*claim, error) {
 	if twice := repeated(hosts); twice != "" {
 		return nil, fmt.Errorf("%s=%s has %s twice", nodes, clip(list), twice)
 	}
-	c.hosts = hosts
+	c.hosts, c.hostOf = hosts, e.slurmHosts(hosts, *c.size)
 	// Task 0 is on the first node of the step, whatever the distribution, unless a host file puts the tasks where it likes.
 	if strings.Contains(e.get("SLURM_DISTRIBUTION"), "arbitrary") {
 		c.firstFrom = "with SLURM_DISTRIBUTION=" + e.get("SLURM_DISTRIBUTION") + " task 0 need not be on the first node"
@@ -79,6 +80,77 @@ func (e environment) slurmLocal(c *claim) error {
 	}
 	c.local, c.localSize = n, &size
 	return nil
+}
+
+// slurmHosts is the node of each task: how many tasks a node has is told, and how they are dealt out, and the numbers of this node's
+// own tasks confirm it: in a heterogeneous step they do not. Without -m the distribution is block (https://slurm.schedmd.com/srun.html#OPT_distribution).
+func (e environment) slurmHosts(nodes []string, size int) []string {
+	counts := tasksPerNode(e.get("SLURM_STEP_TASKS_PER_NODE"), len(nodes))
+	own, err := e.number("SLURM_NODEID")
+	if counts == nil || err != nil || own == nil || *own >= len(nodes) {
+		return nil
+	}
+	of := make([]int, 0, size) // the node of each task
+	switch method, _, _ := strings.Cut(strings.ReplaceAll(e.get("SLURM_DISTRIBUTION"), ",", ":"), ":"); method {
+	case "", "block":
+		for node, n := range counts {
+			for range min(n, size+1-len(of)) {
+				of = append(of, node)
+			}
+		}
+	case "cyclic":
+		for round, dealt := 0, true; dealt && len(of) <= size; round++ {
+			dealt = false
+			for node, n := range counts {
+				if n > round {
+					of, dealt = append(of, node), true
+				}
+			}
+		}
+	}
+	if len(of) != size {
+		return nil
+	}
+	var here []string
+	hosts := make([]string, size)
+	for task, node := range of {
+		hosts[task] = nodes[node]
+		if node == *own {
+			here = append(here, strconv.Itoa(task))
+		}
+	}
+	if strings.Join(here, ",") != e.get("SLURM_GTIDS") {
+		return nil
+	}
+	return hosts
+}
+
+// tasksPerNode reads "2(x3),1", which is 2, 2, 2 and 1; nil where it is not of so many nodes.
+func tasksPerNode(text string, nodes int) []int {
+	var counts []int
+	for part := range strings.SplitSeq(text, ",") {
+		count, times, many := strings.Cut(part, "(x")
+		n, err := strconv.ParseUint(count, 10, 31)
+		if err != nil {
+			return nil
+		}
+		repeat := uint64(1)
+		if many {
+			if repeat, err = strconv.ParseUint(strings.TrimSuffix(times, ")"), 10, 31); err != nil || !strings.HasSuffix(times, ")") {
+				return nil
+			}
+		}
+		if repeat > uint64(nodes-len(counts)) {
+			return nil
+		}
+		for range repeat {
+			counts = append(counts, int(n))
+		}
+	}
+	if len(counts) != nodes {
+		return nil
+	}
+	return counts
 }
 
 // repeated is the first host that a list has twice, or "".
