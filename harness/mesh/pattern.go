@@ -60,6 +60,10 @@ func Lay(size int, a Ask) (*Layout, error) {
 	if size < 2 {
 		return nil, fmt.Errorf("a mesh has at least 2 ranks, not %d", size)
 	}
+	given := a.Names
+	if given == nil {
+		given = make([]string, size)
+	}
 	names := make([]string, size)
 	for n := range names {
 		if names[n] = strconv.Itoa(n); n < len(a.Names) && a.Names[n] != "" {
@@ -105,7 +109,7 @@ func Lay(size int, a Ask) (*Layout, error) {
 		together = a.Name
 	case "matrix":
 		var moved []schedule.Traffic
-		if moved, err = a.matrix(); err == nil {
+		if moved, err = a.matrix(given); err == nil {
 			l.Bytes = map[schedule.Pair]uint64{}
 			round := schedule.Round{}
 			for _, t := range moved {
@@ -260,11 +264,12 @@ func (a *Ask) star(size int) ([]schedule.Round, error) {
 	return schedule.Together(pairs), err
 }
 
-func (a *Ask) matrix() ([]schedule.Traffic, error) {
+// matrix reads the byte matrix. Its first line may be names; those of ranks that have none are not taken for such.
+func (a *Ask) matrix(names []string) ([]schedule.Traffic, error) {
 	if a.Matrix == nil {
 		return nil, fmt.Errorf("give the byte matrix with --matrix FILE")
 	}
-	bytes, err := schedule.ReadMatrix(a.Matrix, a.Names)
+	bytes, err := schedule.ReadMatrix(a.Matrix, names)
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ func (f *meshFlags) main(cmd *cobra.Command) error {
 	case f.dryRun && me.Number != 0:
 		return nil
 	case f.dryRun:
-		return f.printDry(cmd.Context(), me)
+		return f.printDry(me)
 	case err != nil && (me.Number != 0 || me.Size < 2):
 		return err
 	}
@@ -270,16 +270,15 @@ func (f *meshFlags) hostOf(me place) func(int) string {
 	return func(n int) string { return me.Hosts[n] }
 }
 
-// longest is the longest time for which the first rank may be silent towards another: a loop, or a background load's.
+// longest is the longest time for which rank 0 may be silent towards a rank: nobody is spoken to while a cell is measured in which it
+// has no part, and a background load is one loop. It is generous: what it bounds is how soon a rank whose first rank's host vanished
+// without a sign ends by itself.
 func (f *meshFlags) longest() time.Duration {
 	longest := 0.0
 	for _, p := range f.plans {
-		longest = max(longest, p.Round, p.Warmup)
-		if f.load != nil {
-			longest = max(longest, p.Estimate())
-		}
+		longest = max(longest, p.Estimate())
 	}
-	return time.Duration(math.Ceil(longest*1e9)) + time.Minute
+	return time.Duration(math.Ceil(min(2*longest, 86400)*1e9)) + 2*time.Minute
 }
 
 // checkOut finds a result path that cannot be written before anything is measured.
@@ -333,6 +332,7 @@ func (f *meshFlags) measure(cmd *cobra.Command, me place, m *mesh.Mesh) error {
 	names := slices.DeleteFunc(m.Names(), func(n string) bool { return n == "" })
 	tally := &tally{mesh: matrix.New(matrix.Options{Hosts: names}), bytes: layout.Bytes}
 	line := newProgressLine(f.env)
+	signed := time.Now()
 	err = m.Run(ctx, layout, mesh.RunOptions{
 		Plans: f.plans, Background: f.load, BothWays: f.bothWays, OneWay: f.oneWay, DeviceKind: deviceKind,
 	}, harness.Sink{
@@ -347,7 +347,15 @@ func (f *meshFlags) measure(cmd *cobra.Command, me place, m *mesh.Mesh) error {
 			}
 			return tally.add(c)
 		},
-		Progress: line.show,
+		Progress: func(p harness.Progress) {
+			line.show(p)
+			if time.Since(signed) > signEvery { // no loop runs now: ranks that have no part hear that the mesh goes on
+				limited, cancel := context.WithTimeout(ctx, signLimit)
+				m.Alive(limited)
+				cancel()
+				signed = time.Now()
+			}
+		},
 	})
 	line.clear()
 	state, reason := results.StateComplete, ""
@@ -381,6 +389,11 @@ func (f *meshFlags) measure(cmd *cobra.Command, me place, m *mesh.Mesh) error {
 	}
 	return f.verdict(tally)
 }
+
+const (
+	// signEvery is how often every rank hears of rank 0, and signLimit how long one that does not answer holds the others up for that.
+	signEvery, signLimit = 30 * time.Second, 3 * time.Second
+)
 
 // deviceKind says which of a rank's devices a transport uses.
 func deviceKind(transport string) string {
@@ -435,26 +448,28 @@ func (f *meshFlags) header(me place, m *mesh.Mesh) (*results.Header, error) {
 	return h, nil
 }
 
-// crossing are the transports of a list that can have their two sides in two processes, found by opening them.
-func crossing(ctx context.Context, env *Env, names []string) (cross []string) {
+// crossing parts transports into those that can have their two sides in two processes, found by opening them, and those that cannot.
+func crossing(ctx context.Context, env *Env, names []string) (cross, inside []string) {
 	for _, d := range env.Drivers {
 		if !slices.Contains(names, d.Name()) {
 			continue
 		}
+		one := false
 		if t, err := d.Open(ctx, transports.Options{}); err == nil {
-			one := t.Caps().OneProcess
-			t.Close()
-			if one {
-				continue
-			}
+			one = t.Caps().OneProcess
+			_ = t.Close()
 		}
-		cross = append(cross, d.Name())
+		if one {
+			inside = append(inside, d.Name())
+		} else {
+			cross = append(cross, d.Name())
+		}
 	}
-	return cross
+	return cross, inside
 }
 
 // printDry says what would be measured, and for how long.
-func (f *meshFlags) printDry(ctx context.Context, me place) error {
+func (f *meshFlags) printDry(me place) error {
 	var names []string
 	if len(me.Hosts) == me.Size {
 		names = me.Hosts
@@ -467,8 +482,20 @@ func (f *meshFlags) printDry(ctx context.Context, me place) error {
 	if f.run.json {
 		e := json.NewEncoder(f.env.Stdout)
 		e.SetIndent("", "  ")
+		type round struct {
+			Schedule string   `json:"schedule"`
+			Pairs    [][2]int `json:"pairs"` // initiator, target
+		}
+		rounds := []round{}
+		for _, s := range l.Stages {
+			r := round{Schedule: s.Schedule}
+			for _, p := range s.Pairs {
+				r.Pairs = append(r.Pairs, [2]int{p.From, p.To})
+			}
+			rounds = append(rounds, r)
+		}
 		return e.Encode(map[string]any{
-			"pattern": l.Pattern, "ranks": me.Size, "pairs": l.Pairs(), "rounds": l.Stages, "rows": rows, "estimate_seconds": seconds,
+			"pattern": l.Pattern, "ranks": me.Size, "pairs": l.Pairs(), "rounds": rounds, "rows": rows, "estimate_seconds": seconds,
 			"plans": f.plans, "rank_source": me.Source,
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"hopbench/harness/mesh"
 	"hopbench/harness/mesh/rank"
 	"hopbench/results/unit"
+	"hopbench/transports/fault"
 )
 
 // meshPort is the first rank's port where none is given.
@@ -239,10 +240,13 @@ func (f *meshFlags) checkPlans(cmd *cobra.Command, me place) error {
 		if plan.Transports, _, err = choose(cmd.Context(), f.env, choice, plan.Transports); err != nil {
 			return err
 		}
-		if !choice.named && !choice.all {
-			if plan.Transports = crossing(cmd.Context(), f.env, plan.Transports); len(plan.Transports) == 0 {
-				return usagef("--transport: none of those that are usable here has its two sides in two processes")
-			}
+		var inside []string
+		plan.Transports, inside = crossing(cmd.Context(), f.env, plan.Transports)
+		switch {
+		case len(inside) > 0 && (choice.named || len(plan.Transports) == 0):
+			return fault.New(fault.OneProcess, "choose the transports of a mesh", "", "%s works inside one process, and the ranks of a mesh are several", strings.Join(inside, ", "))
+		case len(inside) > 0 && choice.all:
+			f.say(strings.Join(inside, ", ") + " works inside one process and is not measured between ranks")
 		}
 	}
 	if err := f.metrics(plan); err != nil {
