@@ -134,7 +134,10 @@ func (s *stacks) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length)
 				end = x
 			}
 		}
-		p.write("value", s.total(b.sum()), face(smallSize, false), t.ink, vg.Point{X: end + 4, Y: mid}, left, middle)
+		total := s.total(b.sum())
+		w := widthOf(face(smallSize, false), total) // no line of the grid goes through it
+		p.box(vg.Rectangle{Min: vg.Point{X: end + 2, Y: mid - smallSize/2}, Max: vg.Point{X: end + 6 + w, Y: mid + smallSize/2}}, t.page)
+		p.write("value", total, face(smallSize, false), t.ink, vg.Point{X: end + 4, Y: mid}, left, middle)
 		names := s.name(b, width)
 		top := mid + vg.Length(len(names))*labelSize*lineSpacing/2 - labelSize*(lineSpacing-1)/2
 		for _, n := range names {

@@ -163,7 +163,7 @@ func nineScale(n int) scale {
 		q := 1 - pow10(-float64(i))
 		s.ticks = append(s.ticks, tick{at: q, label: percent(q)})
 		if i == 0 {
-			s.ticks = append(s.ticks, tick{at: 0.5, label: "50 %"})
+			s.ticks = append(s.ticks, tick{at: 0.5, label: "50 %", fill: true})
 		}
 	}
 	return s

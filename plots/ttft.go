@@ -21,17 +21,25 @@ func TTFT(doc *report.Document, o Options) (*Figure, error) {
 	if err := refuseDouble(doc); err != nil {
 		return nil, err
 	}
-	f := newFigure(o, "Time to first token by parts", about(doc, true, true))
+	title := "Time to first token by parts"
+	if doc.Example != nil {
+		title = clean(doc.Example.Title)
+	}
+	f := newFigure(o, title, about(doc, true, true))
 	s := &stacks{title: "TTFT of the requests around the median, and around p99 where there is a load", xName: "time (seconds)", xTitle: "time to first token",
 		parts: []string{"queue", "prefill", "transfer (exposed)", "orchestration", "first decode step"}, total: unit.Seconds}
 	var sums []float64
-	add := func(name string, p *report.Parts) {
+	add := func(name string, p *report.Parts, stated *float64) {
 		if p == nil || len(s.bars) >= 40 {
 			return
 		}
-		b := bar{label: name, values: []float64{p.Queue, p.Prefill, p.Transfer, p.Orchestration, p.FirstDecode}}
+		b := bar{label: name, values: []float64{p.Queue, p.Prefill, p.Transfer, p.Orchestration, p.FirstDecode}, mark: stated}
 		s.bars, sums = append(s.bars, b), append(sums, b.sum())
+		if stated != nil {
+			sums = append(sums, *stated)
+		}
 	}
+	var ticks []string
 	for i := range doc.Projections {
 		p := &doc.Projections[i]
 		if p.Unserviceable != nil {
@@ -39,17 +47,25 @@ func TTFT(doc *report.Document, o Options) (*Figure, error) {
 		}
 		name := linkName(p.Label, p.Provenance["transfer"], realms(doc)[p.Label], p.Hypothetical != "")
 		if p.PartsTail == nil {
-			add(name, p.PartsMedian)
+			add(name, p.PartsMedian, nil)
 			continue
 		}
-		add(name+", median", p.PartsMedian)
-		add(name+", p99", p.PartsTail)
+		add(name+", median", p.PartsMedian, nil)
+		var stated *float64
+		if e := doc.Example; e != nil && i < len(e.Cases) && e.Cases[i].StatedTTFT != nil {
+			stated = e.Cases[i].StatedTTFT
+			ticks = append(ticks, fmt.Sprintf("%s %s (%s)", clean(e.Cases[i].Label), unit.Seconds(*stated), clean(e.Cases[i].StatedWhat)))
+		}
+		add(name+", p99", p.PartsTail, stated)
 	}
 	if len(s.bars) == 0 {
 		return nil, fmt.Errorf("time to first token: %w: no link has a projection", ErrEmpty)
 	}
 	s.x = linearScale(sums, true, 6, timeTick)
 	f.panels, f.Caption = []panel{s}, projected(doc)
+	if len(ticks) > 0 {
+		f.Caption = append([]string{"Ticks: TTFT as the source states it. " + strings.Join(ticks, "; ") + "."}, f.Caption...)
+	}
 	return f, nil
 }
 
@@ -162,9 +178,16 @@ func seriesChart(series []figure.Series, realm map[string]string, t *theme, titl
 	return c
 }
 
-// countScale is a logarithmic axis of tokens: powers of two as people say them, 1k being 1024 where all are such.
+// countScale is a logarithmic axis of tokens, with a tick at each of the lengths, or at powers of two where those are many.
 func countScale(values []float64) scale {
 	s := byteScale(values, 9)
+	if lengths := slices.Compact(slices.Sorted(slices.Values(values))); len(lengths) > 1 && len(lengths) <= 16 && s.min == lengths[0] {
+		s.ticks = nil
+		for _, v := range lengths {
+			s.ticks = append(s.ticks, tick{at: v, label: strconv.FormatFloat(v, 'f', -1, 64)})
+		}
+		return s
+	}
 	for i := range s.ticks {
 		if s.ticks[i].label != "" {
 			s.ticks[i].label = strconv.FormatFloat(s.ticks[i].at, 'f', 0, 64)
@@ -233,7 +256,7 @@ func about(doc *report.Document, length, load bool) string {
 	case !load:
 	case p.Load.Rate > 0:
 		parts = append(parts, plain(p.Load.Rate)+" requests/s")
-	case p.Load.Concurrency > 0:
+	case p.Load.Concurrency > 0 && p.Load.Requests != 1:
 		parts = append(parts, unit.Count(p.Load.Concurrency, "user"))
 	default:
 		parts = append(parts, "one request alone")

@@ -275,8 +275,12 @@ func (o *plotFlags) all(env *Env, kinds []plotKind, runs []results.Run, options 
 			sheets = append(sheets, sheet{f, name, plots.Format(format)})
 		}
 	}
-	if len(sheets) == 0 {
-		return usagef("plot: %w", errors.Join(empty...))
+	if len(sheets) == 0 && len(empty) == 1 {
+		return usagef("plot: %w", empty[0])
+	}
+	if len(sheets) == 0 { // all of them say why of the same cells
+		_, why, _ := strings.Cut(empty[0].Error(), "; ")
+		return usagef("plot: no values for %s%s", strings.Join(without, ", "), strings.TrimSuffix("; "+why, "; "))
 	}
 	if len(without) > 0 {
 		fmt.Fprintf(env.Stderr, "hopbench: plot: no values for %s\n", strings.Join(without, ", "))

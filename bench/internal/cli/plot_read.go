@@ -59,6 +59,9 @@ func plotTTFT(draw func(*report.Document, plots.Options) (*plots.Figure, error))
 		if err := readDocument(env, args, "projections", "hopbench ttft --json", &doc); err != nil {
 			return nil, err
 		}
+		if doc.Tool != "" { // what the figure shows was computed there; who drew it adds nothing but another version
+			o.Notes = nil
+		}
 		f, err := draw(&doc, o)
 		if err != nil {
 			return nil, usagef("plot: %w", err)
@@ -74,6 +77,7 @@ func plotTopology(env *Env, args []string, _ int, _ []string, o plots.Options) (
 		Live   bool        `json:"live"`
 		Kernel string      `json:"kernel"`
 		Graph  plots.Graph `json:"graph"`
+		About  probed      `json:"about"`
 	}
 	if err := readDocument(env, args, "graph", "hopbench probe --json", &doc); err != nil {
 		return nil, err
@@ -82,11 +86,31 @@ func plotTopology(env *Env, args []string, _ int, _ []string, o plots.Options) (
 	if doc.Source != "" && !doc.Live {
 		from = append(from, "captured host "+filepath.Base(doc.Source))
 	}
+	if doc.About.Hostname != "" {
+		from = append(from, "host "+doc.About.Hostname)
+	}
+	if v := doc.About.Virtualisation; v != "" && v != "none" {
+		from = append(from, v)
+	}
 	if doc.Kernel != "" {
 		from = append(from, "kernel "+doc.Kernel)
 	}
+	var about []string
 	if len(from) > 0 {
-		o.Notes = append([]string{"Read from: " + strings.Join(from, ", ") + "."}, o.Notes...)
+		about = append(about, "Read from: "+strings.Join(from, ", ")+".")
+	}
+	if day, _, ok := strings.Cut(doc.About.Read, "T"); ok {
+		about = append(about, day+".")
+	}
+	if doc.About.Tool != "" { // who drew it adds nothing but another version
+		about = append(about, "Read by "+doc.About.Tool+".")
+		o.Notes = nil
+	}
+	if len(about) > 0 {
+		o.Notes = append([]string{strings.Join(about, " ")}, o.Notes...)
+	}
+	if doc.About.Emulated {
+		doc.Graph.Realm = results.RealmEmulated
 	}
 	f, err := plots.Topology(doc.Graph, o)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -304,6 +305,9 @@ func (f *ttftFlags) scenario(cmd *cobra.Command, name string) (*ttft.Scenario, e
 		preset.Handover, preset.HandoverFrom = f.handover.Seconds(), "given"
 		preset.Sources = append(preset.Sources, "handover given by the user")
 	}
+	if err := f.ranges(cmd); err != nil {
+		return nil, err
+	}
 	s := question.Scenario(preset)
 	s.PrefillWorkers, s.DecodeWorkers, s.Budget, s.DecodeBatch = f.prefills, f.decodes, f.budget, f.batch
 	s.PrefillPool, s.DecodePool, s.PrefillCache, s.DecodeCache = f.prefillPool, f.decodePool, f.prefillCache, f.decodeKept
@@ -321,6 +325,15 @@ func (f *ttftFlags) scenario(cmd *cobra.Command, name string) (*ttft.Scenario, e
 	if f.kv.engineArgs == "" && !set("placement") {
 		f.kv.placement = string(preset.Placement)
 	}
+	if f.trace == "" && !set("isl") && f.againstISL != "" { // the longest of them is the prompt that the rest is about
+		sizes, err := f.lengths()
+		if err != nil {
+			return nil, err
+		}
+		if err := cmd.Flags().Set("isl", fmt.Sprint(slices.Max(sizes))); err != nil {
+			return nil, err
+		}
+	}
 	if err := f.load(cmd, s); err != nil {
 		return nil, err
 	}
@@ -328,7 +341,7 @@ func (f *ttftFlags) scenario(cmd *cobra.Command, name string) (*ttft.Scenario, e
 	if err != nil {
 		var e exitError
 		if errors.As(err, &e) && e.err != nil {
-			return nil, usagef("%s", strings.Replace(e.err.Error(), "kv needs", "ttft needs", 1))
+			return nil, usagef("%s", strings.NewReplacer("kv needs", "ttft needs", "(--list)", "(`hopbench kv --list`)").Replace(e.err.Error()))
 		}
 		return nil, err
 	}
@@ -355,6 +368,37 @@ func (f *ttftFlags) scenario(cmd *cobra.Command, name string) (*ttft.Scenario, e
 		return nil, err
 	}
 	return s, oneOf("--stamps", f.stamps, []string{"both", "recorded", "spread"})
+}
+
+// ranges names the flag whose number cannot be.
+func (f *ttftFlags) ranges(cmd *cobra.Command) error {
+	for _, x := range []struct {
+		flag  string
+		value int
+		least int
+	}{
+		{"prefill-workers", f.prefills, 1}, {"decode-workers", f.decodes, 1}, {"osl", f.osl, 1}, {"gpus", f.gpus, 0}, {"budget", f.budget, 0}, {"decode-batch", f.batch, 0},
+		{"prefill-pool", f.prefillPool, 0}, {"decode-pool", f.decodePool, 0}, {"prefix-cache", f.prefillCache, 0}, {"decode-cache", f.decodeKept, 0},
+	} {
+		if x.value < x.least {
+			return usagef("--%s must be at least %d, not %d", x.flag, x.least, x.value)
+		}
+	}
+	for flag, d := range map[string]time.Duration{
+		"handover": f.handover, "router": f.router, "prefill-floor": f.floor, "decode-step-each": f.stepEach, "limit": f.limit, "descriptor-cost": f.descriptor,
+		"aggregated-p50": f.aggP50, "aggregated-p99": f.aggP99,
+	} {
+		if d < 0 {
+			return usagef("--%s must not be less than 0, as %v is", flag, d)
+		}
+	}
+	if f.step <= 0 {
+		return usagef("--decode-step must be above 0, not %v", f.step)
+	}
+	if cmd.Flags().Changed("limit") && f.limit == 0 {
+		return usagef("--limit must be above 0")
+	}
+	return nil
 }
 
 func mechanism(name string) (sim.Mechanism, error) {

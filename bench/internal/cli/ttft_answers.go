@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"hopbench/bench/ttft"
@@ -141,15 +142,24 @@ func (f *ttftFlags) crossings(s *ttft.Scenario, links []*link.Link, doc *report.
 	return nil
 }
 
+// lengths are the prompt lengths of --against-isl, one at least.
+func (f *ttftFlags) lengths() ([]int, error) {
+	sizes, err := unit.ParseSizes(f.againstISL)
+	if err != nil || len(sizes) == 0 || slices.Max(sizes) > ttft.MaxTokens {
+		return nil, usagef("--against-isl %s: want prompt lengths of 1 to %d tokens: FROM:TO[:xN] or a list", f.againstISL, ttft.MaxTokens)
+	}
+	var lengths []int
+	for _, n := range sizes {
+		lengths = append(lengths, int(n))
+	}
+	return lengths, nil
+}
+
 func (f *ttftFlags) series(s *ttft.Scenario, links []*link.Link, doc *report.Document) error {
 	if f.againstISL != "" {
-		sizes, err := unit.ParseSizes(f.againstISL)
+		lengths, err := f.lengths()
 		if err != nil {
-			return usagef("--against-isl: %v", err)
-		}
-		var lengths []int
-		for _, n := range sizes {
-			lengths = append(lengths, int(n))
+			return err
 		}
 		for _, l := range links {
 			series, err := figure.AgainstLength(s, l, lengths)
@@ -157,6 +167,11 @@ func (f *ttftFlags) series(s *ttft.Scenario, links []*link.Link, doc *report.Doc
 				return err
 			}
 			doc.AgainstISL = append(doc.AgainstISL, series)
+		}
+	}
+	for _, rate := range f.againstRate {
+		if !(rate > 0) || math.IsInf(rate, 0) {
+			return usagef("--against-rate must be above 0, not %g", rate)
 		}
 	}
 	if len(f.againstRate) > 0 {

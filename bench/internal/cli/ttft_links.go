@@ -110,6 +110,9 @@ func parseLink(text string) (*link.Link, error) {
 		return nil, fmt.Errorf("want NAME=RATE[,latency=1us][,descriptor=1us]")
 	}
 	parts := strings.Split(rest, ",")
+	if strings.HasPrefix(parts[0], "-") || !strings.ContainsAny(parts[0], "bB") {
+		return nil, fmt.Errorf("%q is no rate with its unit, such as 1GB/s or 8Gb/s", parts[0])
+	}
 	low, high, ranged := strings.Cut(parts[0], "-")
 	var s link.Spec
 	var err error
@@ -130,6 +133,9 @@ func parseLink(text string) (*link.Link, error) {
 		d, err := time.ParseDuration(value)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		if d < 0 {
+			return nil, fmt.Errorf("%s %s is less than none", key, value)
 		}
 		switch key {
 		case "latency":

@@ -138,6 +138,15 @@ func TestTTFTSays(t *testing.T) {
 		{2, "is not known", []string{"--isl", "10", "--reference", "--engine", "x"}},
 		{2, "--rate must be above 0", []string{"--isl", "10", "--reference", "--rate", "NaN"}},
 		{2, "--link", []string{"--isl", "10", "--link", "a=fast"}},
+		{2, "no rate with its unit", []string{"--isl", "10", "--link", "a=1"}},
+		{2, "no rate with its unit", []string{"--isl", "10", "--link", "a=-1GB/s"}},
+		{2, "latency -1us is less than none", []string{"--isl", "10", "--link", "a=1GB/s,latency=-1us"}},
+		{2, "--against-isl 0,10: want prompt lengths", []string{"--isl", "10", "--reference", "--against-isl", "0,10"}},
+		{2, "--against-rate must be above 0, not -1", []string{"--isl", "10", "--reference", "--against-rate", "-1"}},
+		{2, "--decode-step must be above 0", []string{"--isl", "10", "--reference", "--decode-step", "0"}},
+		{2, "--prefill-workers must be at least 1", []string{"--isl", "10", "--reference", "--prefill-workers", "0"}},
+		{2, "--limit must not be less than 0", []string{"--isl", "10", "--reference", "--limit", "-1s"}},
+		{2, "--osl must be at least 1", []string{"--isl", "10", "--reference", "--osl", "0"}},
 	} {
 		args := tc.args
 		if tc.args[0] != "--example" {

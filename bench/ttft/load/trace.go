@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"hopbench/results/unit"
 )
@@ -34,10 +35,10 @@ type Trace struct {
 
 // traceLine has pointers so that an absent field and a zero differ.
 type traceLine struct {
-	Timestamp *json.Number `json:"timestamp"`
-	Input     *json.Number `json:"input_length"`
-	Output    *json.Number `json:"output_length"`
-	Hashes    []uint64     `json:"hash_ids"`
+	Timestamp json.RawMessage `json:"timestamp"`
+	Input     json.RawMessage `json:"input_length"`
+	Output    json.RawMessage `json:"output_length"`
+	Hashes    []uint64        `json:"hash_ids"`
 }
 
 // mooncakeBlock is the number of tokens under one hash id: "hash_ids" are
@@ -107,13 +108,13 @@ func ReadTrace(r io.Reader) (*Trace, error) {
 	return t, nil
 }
 
-func field(line int, name string, n *json.Number, low, high int64) (int64, error) {
-	if n == nil {
+func field(line int, name string, raw json.RawMessage, low, high int64) (int64, error) {
+	if len(raw) == 0 || string(raw) == "null" {
 		return 0, fmt.Errorf("trace line %d: %s is missing", line, name)
 	}
-	v, err := n.Int64()
+	v, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("trace line %d: %s %q is not a whole number", line, name, n.String())
+		return 0, fmt.Errorf("trace line %d: %s %s is not a whole number", line, name, unit.Text(string(raw[:min(len(raw), 40)])))
 	}
 	if v < low || v > high {
 		return 0, fmt.Errorf("trace line %d: %s %d is outside %d to %d", line, name, v, low, high)

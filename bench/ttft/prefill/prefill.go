@@ -158,7 +158,7 @@ func (f FLOPs) Model() (*Model, error) {
 	rate := f.Peak * f.MFU * float64(f.GPUs)
 	return &Model{
 		Provenance: "projected",
-		Source:     strings.TrimSpace(fmt.Sprintf("2 x %.3g active parameters and attention, on %s of %.4g TFLOP/s at an assumed MFU of %.0f %% %s", f.ActiveParams, unit.Count(f.GPUs, "GPU"), f.Peak/1e12, 100*f.MFU, f.Note)),
+		Source:     strings.TrimSpace(fmt.Sprintf("2 x %.3g billion active parameters and attention, on %s of %.4g TFLOP/s at an assumed MFU of %.0f %% %s", f.ActiveParams/1e9, unit.Count(f.GPUs, "GPU"), f.Peak/1e12, 100*f.MFU, f.Note)),
 		Floor:      f.Floor, High: math.Inf(1),
 		work: func(n float64) float64 {
 			ops := 2*f.ActiveParams*n + 2*f.Attention*n*n

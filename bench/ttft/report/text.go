@@ -289,6 +289,9 @@ func percent(v *float64) string {
 	if v == nil {
 		return "-"
 	}
+	if *v >= 1e4 {
+		return fmt.Sprintf("%.3g %%", 100**v)
+	}
 	return fmt.Sprintf("%.1f %%", 100**v)
 }
 

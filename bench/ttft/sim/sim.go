@@ -161,9 +161,17 @@ type Unserviceable struct {
 
 func (e *Unserviceable) Error() string {
 	if e.Growing {
-		return fmt.Sprintf("the load can never be served: the queue before %s grows as long as it lasts (%.0f %% in use)", e.Part, 100*e.Utilisation)
+		return fmt.Sprintf("the load can never be served: the queue before %s grows as long as it lasts (%s in use)", e.Part, perCent(e.Utilisation))
 	}
-	return fmt.Sprintf("the load can never be served: %s is asked for %.0f %% of its capacity", e.Part, 100*e.Utilisation)
+	return fmt.Sprintf("the load can never be served: %s is asked for %s of its capacity", e.Part, perCent(e.Utilisation))
+}
+
+// perCent prints a share without decimals, and one that is absurdly large without its digits.
+func perCent(share float64) string {
+	if share >= 1e4 {
+		return fmt.Sprintf("%.3g %%", 100*share)
+	}
+	return fmt.Sprintf("%.0f %%", 100*share)
 }
 
 // Run simulates. An error names the field at fault, or is an *Unserviceable;
