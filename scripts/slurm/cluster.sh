@@ -81,6 +81,10 @@ mount --bind "$dir/hosts" /etc/hosts
     echo "NodeName=n$i NodeHostname=$host NodeAddr=$(address "$i") Port=$((17000 + i)) CPUs=$cpus State=UNKNOWN"
   done
 } >"$dir/slurm.conf"
+# No control groups are used, but slurmd looks for them all the same, and where the host has only the second version asks systemd for
+# some: it is told not to, from the release on that can be (https://slurm.schedmd.com/cgroup.conf.html), or not to look for these.
+release=$(slurmd -V | sed -n 's/^[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1\2/p')
+if ((${release:-0} >= 2405)); then echo CgroupPlugin=disabled; else echo CgroupPlugin=cgroup/v1; fi >"$dir/cgroup.conf"
 export SLURM_CONF=$dir/slurm.conf
 
 (umask 077 && head -c 128 /dev/urandom >"$dir/munge.key")
