@@ -13,13 +13,14 @@ import (
 
 // Options of a comparison. The zero value is the default.
 type Options struct {
-	Alpha      float64  // chance of a false verdict in the whole comparison; 0 is 0.05
-	Metrics    []string // of Metrics; none is bandwidth and latency_p50
-	MinEffects []Effect // the last that matches a row counts; none is 3 %
-	Cells      []string // patterns of the names of cells to look at; none is all
-	Noise      *Set     // A/A runs of one build that the noise floor is learnt from; nil: from the old side's own samples
-	Across     []string // keys of the identity that may differ: "transport", "wait" …; "path" too
-	Floors     []Floor  // absolute bounds on the new side
+	Alpha      float64           // chance of a false verdict in the whole comparison; 0 is 0.05
+	Metrics    []string          // of Metrics; none is bandwidth and latency_p50
+	MinEffects []Effect          // the last that matches a row counts; none is 3 %
+	Cells      []string          // patterns of the names of cells to look at; none is all
+	Noise      *Set              // A/A runs of one build that the noise floor is learnt from; nil: from the old side's own samples
+	Across     []string          // keys of the identity that may differ: "transport", "wait" …; "path" too
+	Floors     []Floor           // absolute bounds on the new side
+	Groups     map[string]string // of a mesh: the switch group of a host
 }
 
 // Effect is the least ratio that matters for the rows that match Pattern (see Match): 0.03 is 3 %.
@@ -77,6 +78,7 @@ type Report struct {
 	Tested      int      `json:"tested_rows"`   // that could have been found different
 	Compared    int      `json:"compared_rows"` // that stand on both sides
 	Warnings    []string `json:"warnings,omitempty"`
+	Meshes      []Mesh   `json:"meshes,omitempty"` // of the pairs of hosts
 	Rows        []Row    `json:"rows"`
 }
 
@@ -117,7 +119,9 @@ func Compare(old, new *Set, o Options) (*Report, error) {
 	var testedRows []*Row
 	used := map[string]bool{}
 	matched := make([]bool, len(o.MinEffects))
-	for _, p := range pairUp(old, new, o.Across) {
+	pairs := pairUp(old, new, o.Across)
+	meshes := meshesOf(pairs)
+	for _, p := range pairs {
 		name := CellName(p.id)
 		if !matchAny(o.Cells, name, used) {
 			continue
@@ -134,6 +138,9 @@ func Compare(old, new *Set, o Options) (*Report, error) {
 			}
 			row.Cell = name
 			rows = append(rows, row)
+			if meshes.take(p, row, s) { // thousands of rows hide each other: they are judged by host
+				continue
+			}
 			if s != nil {
 				tested, testedRows = append(tested, s), append(testedRows, row)
 			}
@@ -157,6 +164,10 @@ func Compare(old, new *Set, o Options) (*Report, error) {
 		}
 	}
 	r.Compared = len(tested)
+	r.Meshes = meshes.judge(&o)
+	for _, m := range r.Meshes {
+		r.Compared, r.Tested = r.Compared+m.Pairs, r.Tested+m.Pairs
+	}
 	if err := o.floors(rows); err != nil {
 		return nil, err
 	}

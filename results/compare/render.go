@@ -60,6 +60,17 @@ func (r *Row) notes() []string {
 	return append(n, r.Warnings...)
 }
 
+// shown are the rows that stand in a table: of a mesh those alone that changed by themselves or break a bound.
+func (r *Report) shown() []*Row {
+	var out []*Row
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Verdict != OfMesh || row.FloorBroken != "" {
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
 // footnotes numbers the distinct notes of the rows.
 type footnotes struct {
 	texts []string
@@ -86,12 +97,18 @@ func (r *Report) WriteText(w io.Writer, failures []string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Verdict, unit.Text(r.Headline))
 	r.preamble(&b, "  ")
-	if len(r.Rows) > 0 {
+	for i, line := range r.meshLines() {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "%s\n", unit.Text(line))
+	}
+	if shown := r.shown(); len(shown) > 0 {
 		b.WriteString("\n")
 		var notes footnotes
 		lines := [][]string{append(append([]string{}, columns...), "note")}
-		for i := range r.Rows {
-			lines = append(lines, append(r.Rows[i].fields(), notes.marks(r.Rows[i].notes())))
+		for _, row := range shown {
+			lines = append(lines, append(row.fields(), notes.marks(row.notes())))
 		}
 		align(&b, lines)
 		if len(notes.texts) > 0 {
@@ -162,15 +179,25 @@ func (r *Report) WriteMarkdown(w io.Writer, failures []string) error {
 		b.WriteString("\n")
 	}
 	var changed, others []*Row
-	for i := range r.Rows {
-		switch r.Rows[i].Verdict {
+	for _, row := range r.shown() {
+		switch row.Verdict {
 		case Same, Undecided, TooFew:
-			if r.Rows[i].FloorBroken == "" {
-				others = append(others, &r.Rows[i])
+			if row.FloorBroken == "" {
+				others = append(others, row)
 				continue
 			}
 		}
-		changed = append(changed, &r.Rows[i])
+		changed = append(changed, row)
+	}
+	for _, line := range r.meshLines() {
+		indent := ""
+		if text, ok := strings.CutPrefix(line, "  "); ok {
+			indent, line = "  ", text
+		}
+		fmt.Fprintf(&b, "%s- %s\n", indent, md(line))
+	}
+	if len(r.Meshes) > 0 {
+		b.WriteString("\n")
 	}
 	var notes footnotes
 	table := func(rows []*Row) {

@@ -28,6 +28,12 @@ func (r *Report) conclude() {
 	for _, row := range r.Rows {
 		n[row.Verdict]++
 	}
+	rows := map[string]int{Worse: n[Worse], Better: n[Better]} // without what is told of meshes
+	for _, m := range r.Meshes {
+		for _, s := range append([]Shift{m.Whole}, m.Changes...) {
+			n[s.Verdict]++
+		}
+	}
 	switch {
 	case n[Worse] > 0:
 		r.Verdict = Regression
@@ -40,17 +46,23 @@ func (r *Report) conclude() {
 	}
 	var parts []string
 	for _, v := range []string{Worse, Better} {
-		if n[v] == 0 {
+		const most = 4
+		if of := r.shifts(v); len(of) > 0 {
+			if len(of) > most {
+				of = append(of[:most], fmt.Sprintf("and %d more", len(of)-most))
+			}
+			parts = append(parts, "mesh "+v+": "+strings.Join(of, "; "))
+		}
+		if rows[v] == 0 {
 			continue
 		}
-		const most = 4
 		var names []string
 		for _, row := range r.Rows {
 			if row.Verdict != v {
 				continue
 			}
 			if len(names) == most {
-				names = append(names, fmt.Sprintf("and %d more", n[v]-most))
+				names = append(names, fmt.Sprintf("and %d more", rows[v]-most))
 				break
 			}
 			if row.Ratio == nil {
@@ -59,7 +71,7 @@ func (r *Report) conclude() {
 				names = append(names, fmt.Sprintf("%s %s %s", row.Cell, row.Metric, Change(*row.Ratio)))
 			}
 		}
-		parts = append(parts, fmt.Sprintf("%d of %d rows %s: %s", n[v], len(r.Rows), v, strings.Join(names, "; ")))
+		parts = append(parts, fmt.Sprintf("%d of %d rows %s: %s", rows[v], len(r.Rows), v, strings.Join(names, "; ")))
 	}
 	if n[Worse]+n[Better] == 0 {
 		switch {
@@ -114,6 +126,18 @@ func (r *Report) Failures(on ...string) []string {
 	}
 	if want[NotInterleaved] && !r.Interleaved {
 		add("the runs of the two sides do not alternate in time")
+	}
+	if want[Regression] {
+		for _, s := range r.shifts(Worse) {
+			add("mesh: worse: %s", s)
+		}
+	}
+	if want[Undecided] {
+		for _, m := range r.Meshes {
+			if m.Whole.Verdict == Undecided {
+				add("%s %s: undecided: %s", m.Title, m.Metric, m.Whole.Reason)
+			}
+		}
 	}
 	for _, row := range r.Rows {
 		name := row.Cell + " " + row.Metric

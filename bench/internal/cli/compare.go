@@ -34,6 +34,10 @@ ratio is off by at least --min-effect, and by at least the noise floor that runs
 against each other (--noise, else the rounds of OLD). From six runs a side on, the median of a run
 is the sample; below, a round is. There is no average over sizes.
 
+The pairs of two meshes (hopbench mesh) are judged together: what became of all of them, and which
+host, pair or, with --groups, switch group became slower or better against that. Their rows stand in
+the JSON; the table has those alone that changed by themselves or failed.
+
 Exit status 1 where the comparison fails: on what --fail-on names, on a broken --fail-below or
 --fail-above (each row on its own), and where nothing could have been found different, whatever
 the samples said. Patterns are matched against the cell's name as the table shows it; * is any run
@@ -84,6 +88,7 @@ How often it cries wolf, and what it finds at which noise: results/compare/POWER
 	f.StringArrayVar(&o.minEffect, "min-effect", nil, "least change that matters, for all or as PATTERN=CHANGE; the last that matches counts (default 3%)")
 	f.Float64Var(&o.alpha, "alpha", 0.05, "chance of a false verdict in the whole comparison")
 	f.StringSliceVar(&o.noise, "noise", nil, "runs of one build against itself, to learn the noise floor from")
+	f.StringVar(&o.groups, "groups", "", "of meshes: file with the switch group of each host")
 	f.StringSliceVar(&o.across, "across", nil, "keys of the identity that may differ, such as wait or path")
 	f.StringSliceVar(&o.failOn, "fail-on", []string{compare.Regression}, "fail on: "+strings.Join(compare.FailOn(), ", ")+"; none never fails")
 	f.StringArrayVar(&o.below, "fail-below", nil, "fail where a row of NEW is below METRIC=VALUE or METRIC:PATTERN=VALUE, such as bandwidth=2GB/s")
@@ -104,7 +109,7 @@ func metricHelp() string {
 }
 
 type compareFlags struct {
-	format, out                              string
+	format, out, groups                      string
 	json, force                              bool
 	metrics, cells, minEffect, noise, across []string
 	failOn, below, above                     []string
@@ -152,6 +157,13 @@ func (o *compareFlags) run(env *Env, oldPaths, newPaths []string, gate bool) err
 		}
 		f.Above = true
 		options.Floors = append(options.Floors, f)
+	}
+	if o.groups != "" {
+		judge, err := meshJudge(o.groups, "5%")
+		if err != nil {
+			return err
+		}
+		options.Groups = judge.Groups
 	}
 	old, err := compare.Load(oldPaths...)
 	if err != nil {
