@@ -50,12 +50,17 @@ section() {
 	sed 's/^-- \(.*\) --$/ -- \1 --/'
 }
 
-# take reads attributes, with their refusals.
+# take reads attributes, with their refusals: one process for each, since there may be thousands. The shell drops NULs and
+# trailing empty lines, and some shells say so.
 take() {
 	for f in "$@"; do
 		[ -f "$f" ] || continue
-		if cat "$f" >"$tmp/content" 2>"$tmp/message"; then
-			tr -d '\000' <"$tmp/content" | sed -e '$a\' | section "${f#/}" >>"$tmp/files"
+		if { content=$(cat "$f" 2>"$tmp/message"); } 2>/dev/null; then
+			case "$content" in
+			'') printf -- '-- %s --\n' "${f#/}" ;;
+			*'-- '*' --'*) printf '%s\n' "$content" | section "${f#/}" ;;
+			*) printf -- '-- %s --\n%s\n' "${f#/}" "$content" ;;
+			esac >>"$tmp/files"
 		else
 			echo "${f#/} $(errno "$(cat "$tmp/message")")" >>"$tmp/errors"
 		fi
@@ -194,11 +199,11 @@ for d in /sys/class/infiniband/*; do
 	esac
 	for p in "$r"/ports/*; do
 		take "$p/state" "$p/phys_state" "$p/link_layer" "$p/rate" "$p/lid" "$p/sm_lid" "$p"/pkeys/[0-3]
-		for g in "$p"/gids/*; do
-			i=${g##*/}
-			v=$(cat "$g" 2>/dev/null) || continue
-			case "$v" in 0000:0000:0000:0000:0000:0000:0000:0000 | '') continue ;; esac
-			echo "$v" | mask "$i" | section "${g#/}" >>"$tmp/files"
+		# One process for the whole table, of which few slots are in use: an empty or unreadable slot gives no line.
+		(cd "$p/gids" 2>/dev/null && grep -H . [0-9]* 2>/dev/null) | grep -v ':0000:0000:0000:0000:0000:0000:0000:0000$' | while IFS= read -r slot; do
+			i=${slot%%:*}
+			g=$p/gids/$i
+			echo "${slot#*:}" | mask "$i" | section "${g#/}" >>"$tmp/files"
 			take "$p/gid_attrs/types/$i" "$p/gid_attrs/ndevs/$i"
 		done
 	done

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,6 +125,72 @@ func TestDoctorLive(t *testing.T) {
 			}
 			if !found {
 				t.Errorf("no %s with %q in\n%s", c.code, c.evidence, out)
+			}
+		})
+	}
+}
+
+// TestCaptureOfAHost runs capture.sh where /sys and /dev are those of a host with RDMA devices, and holds what is read back to what
+// the doctor says there.
+func TestCaptureOfAHost(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root for mounts")
+	}
+	if out, err := exec.Command("unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt && mknod /mnt/null c 1 3").CombinedOutput(); err != nil {
+		t.Skipf("this machine lets nobody mount: %v: %s", err, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := filepath.Abs("../../../scripts/capture.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, transport := range map[string]string{"single-roce": "roce", "macvlan-holes": "roce", "partial-nodes": "infiniband", "roce-bond": "roce"} {
+		t.Run(host, func(t *testing.T) {
+			sys, capture := materialise(t, host), filepath.Join(t.TempDir(), "host.txtar")
+			in := "set -e; mount -t tmpfs none /sys; cp -a " + sys + "/sys/. /sys/; mount -t tmpfs none /dev; mknod -m 666 /dev/null c 1 3; mknod -m 666 /dev/urandom c 1 9; " +
+				"mkdir /dev/infiniband; for u in /sys/class/infiniband_verbs/*; do mknod -m 666 /dev/infiniband/${u##*/} c 1 3; done; " +
+				"sh " + script + " --addresses >" + capture + "; exec " + self
+			look := func(args ...string) (r doctor.Report) {
+				cmd := exec.Command(args[0], args[1:]...)
+				cmd.Env = append(os.Environ(), childArgs+"=doctor --json --transport "+transport)
+				if len(args) == 1 {
+					cmd.Env = append(cmd.Env, childArgs+"=doctor --json --transport "+transport+" --root "+capture)
+				}
+				out, err := cmd.Output()
+				var exit *exec.ExitError
+				if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 3) {
+					t.Fatalf("%v: %s", err, exit.Stderr)
+				}
+				if err := json.Unmarshal(out, &r); err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			live := look("unshare", "-m", "--propagation", "private", "sh", "-c", in)
+			back := look(self)
+			say := func(r doctor.Report) (out []string) {
+				for _, x := range r.Transports {
+					out = append(out, x.Name+" "+string(x.Verdict))
+					for _, f := range x.Findings {
+						if f.Severity != fault.OK {
+							out = append(out, string(f.Code)+" "+string(f.Severity))
+						}
+					}
+				}
+				for _, p := range r.Ports {
+					gid := -1
+					if p.GIDIndex != nil {
+						gid = *p.GIDIndex
+					}
+					out = append(out, fmt.Sprint(p.Device, p.Port, p.Verdict, p.LinkLayer, gid, p.GID, p.GIDType, p.NetDev, p.UVerbs, p.Codes))
+				}
+				return out
+			}
+			if a, b := say(live), say(back); !slices.Equal(a, b) || len(live.Ports) == 0 {
+				t.Errorf("live:\n%s\ncaptured:\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
 			}
 		})
 	}
