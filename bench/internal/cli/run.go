@@ -46,6 +46,7 @@ the clock. harness/METHOD.md says what is inside each clock and what outside.`,
   hopbench run --transport tcp --peer 192.0.2.7:18515 --token-file token --direction both
   hopbench run --pieces 1000 --scattered --sizes 16KiB --op write --metric bandwidth
   hopbench run --gpus all --pairs all,one-to-all --out pairs.jsonl
+  hopbench run --transport roce --device mlx5_0,mlx5_1 --peer 192.0.2.7:18515 --token-file token
   hopbench run --kv llama-3.1-8b --isl 4096,32768 --concurrency 1,8
   hopbench run --plan plan.yaml`,
 		Args: noArgs,
@@ -73,6 +74,10 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if err := f.between.settle(cmd, env.Drivers, &plan, &choice); err != nil {
 		return err
 	}
+	rails, err := f.rails.settle(cmd, env.Drivers, &plan, &choice)
+	if err != nil {
+		return err
+	}
 	ctx := cmd.Context()
 	var skipped map[string]error
 	if plan.Transports, skipped, err = choose(ctx, env, choice, plan.Transports); err != nil {
@@ -84,11 +89,11 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if err := f.checkUse(cmd, plan); err != nil {
 		return err
 	}
-	if err := f.checkSpin(plan); err != nil {
+	if err := f.checkSpin(plan, rails); err != nil {
 		return err
 	}
 	if f.dryRun {
-		return f.printPlan(plan, skipped)
+		return f.printPlan(ctx, plan, skipped, rails)
 	}
 	mode, err := f.outMode()
 	if err != nil {
@@ -124,6 +129,10 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if f.between.gpus != "" {
 		header.Settings["gpus"], header.Settings["pairs"] = f.between.gpus, strings.Join(f.between.pairs, ",")
 		measure = func(sink harness.Sink) error { return f.between.run(ctx, plan, session, env.Drivers, sink) }
+	}
+	if rails != nil {
+		header.Settings["rails"] = rails.settingOf()
+		measure = func(sink harness.Sink) error { return rails.run(ctx, plan, session, sink) }
 	}
 	var w *results.Writer
 	if f.out != "" {
@@ -243,18 +252,31 @@ func (f *runFlags) print(run results.Run) error {
 }
 
 // printPlan says what would be measured and for how long.
-func (f *runFlags) printPlan(p harness.Plan, skipped map[string]error) error {
+func (f *runFlags) printPlan(ctx context.Context, p harness.Plan, skipped map[string]error, rails *railRun) error {
+	cells, estimate := p.Cells(), p.Estimate()
+	var over []string
+	if rails != nil {
+		over = rails.words(ctx, p)
+		cells, estimate = rails.cells(p), estimate*float64(len(rails.rails)+1)
+	}
 	if f.json {
 		e := json.NewEncoder(f.env.Stdout)
 		e.SetIndent("", "  ")
-		return e.Encode(map[string]any{"plan": p, "cells": p.Cells(), "estimate_seconds": p.Estimate()})
+		answer := map[string]any{"plan": p, "cells": cells, "estimate_seconds": estimate}
+		if rails != nil {
+			answer["rails"] = over
+		}
+		return e.Encode(answer)
 	}
 	text, err := yaml.Marshal(p)
 	if err != nil {
 		return err
 	}
 	w := f.env.Stdout
-	fmt.Fprintf(w, "# %d cells over %s, about %s at most. Repeat with hopbench run --plan FILE.\n", p.Cells(), strings.Join(p.Transports, ", "), unit.Seconds(p.Estimate()))
+	fmt.Fprintf(w, "# %d cells over %s, about %s at most. Repeat with hopbench run --plan FILE.\n", cells, strings.Join(p.Transports, ", "), unit.Seconds(estimate))
+	for _, line := range over {
+		fmt.Fprintf(w, "# %s\n", line)
+	}
 	for _, name := range sortedKeys(skipped) {
 		fmt.Fprintf(w, "# not usable here: %s: %v\n", name, skipped[name])
 	}
@@ -350,7 +372,7 @@ func (f *runFlags) checkUse(cmd *cobra.Command, p harness.Plan) error {
 }
 
 // checkSpin refuses more spinning threads than CPUs: they would starve each other.
-func (f *runFlags) checkSpin(p harness.Plan) error {
+func (f *runFlags) checkSpin(p harness.Plan, rails *railRun) error {
 	if p.Wait != transports.Spin {
 		return nil
 	}
@@ -363,6 +385,9 @@ func (f *runFlags) checkSpin(p harness.Plan) error {
 			threads *= 2
 			break
 		}
+	}
+	if rails != nil {
+		threads *= max(1, len(rails.local)) // all of them run at once; those of --rails auto are not known yet
 	}
 	sides := "on each side"
 	if f.peer == "" {

@@ -62,6 +62,7 @@ type runFlags struct {
 	kvMerge                             float64
 
 	between                            pairFlags
+	rails                              railFlags
 	peer, tokenFile, bind, dataAddress string
 	out                                string
 	force, appendTo                    bool
@@ -115,8 +116,8 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fs.StringVar(&f.remoteMem, "remote-mem", "", "memory on the peer's side")
 	fs.StringVar(&f.hugePages, "huge-pages", "", "transparent, 2MiB or 1GiB pages under host buffers")
 	fs.IntVar(&f.numaNode, "numa-node", -1, "NUMA node of host buffers; -1 for no wish")
-	fs.StringVar(&f.device, "device", "", "device of this side: a network interface, an RDMA device")
-	fs.StringVar(&f.remoteDevice, "remote-device", "", "device of the peer's side")
+	fs.StringVar(&f.device, "device", "", "device of this side: a network interface, an RDMA device; a list a,b measures rails: each alone, then all at once")
+	fs.StringVar(&f.remoteDevice, "remote-device", "", "device of the peer's side; for a list as many, and the same names unless given")
 	f.settings = map[string]*string{}
 	for _, t := range f.env.Drivers {
 		for _, s := range t.Settings() {
@@ -126,6 +127,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 		}
 	}
 	f.between.define(cmd)
+	f.rails.define(cmd)
 	fs.StringArrayVar(&f.remote, "remote", nil, "NAME=VALUE: one of the transports' settings for the peer's side alone")
 	fs.StringVar(&f.peer, "peer", "", "HOST:PORT of a hopbench serve; empty: a second process on this host")
 	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token that serve printed; else HOPBENCH_TOKEN")
