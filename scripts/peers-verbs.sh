@@ -2,9 +2,10 @@
 # Compares the verbs loops with perftest's, in turn on the same soft-RoCE device: bandwidth of write, read and send at 4 KiB,
 # 64 KiB and 1 MiB at the same depth, and the wall clock of a write round trip and of a read. perftest's cycle counter is
 # unsteady in a guest, so its latency is taken from the difference of two iteration counts. Prints each ratio with its 95 %
-# interval over the rounds.
+# interval over the rounds. "retries" asks instead what makes soft-RoCE send requests again: ROUNDS loops of 100 ms with and without
+# pauses, beside perftest.
 #
-#   peers-verbs.sh [ROUNDS [bandwidth|latency]]      default 7; needs perftest, and a quiet machine
+#   peers-verbs.sh [ROUNDS [bandwidth|latency|retries]]      default 7; needs perftest, and a quiet machine
 set -euo pipefail
 cd "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/.."
 out=$(mktemp -d "${TMPDIR:-/tmp}/peers-verbs.XXXXXX")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tests the verbs transports on real verbs: soft-RoCE on this kernel, or in a virtual machine (scripts/rxe/rxe.sh), in one
-# machine and between two. The test binaries are built out here, since a compiler under emulation takes minutes.
+# machine and between two, and the program itself there (scripts/rxe/command.sh: rails, staged GPU memory, a target that is killed).
+# Everything is built out here, since a compiler under emulation takes minutes. --run runs tests of that name alone.
 #
 #   test-verbs.sh [--short] [--run REGEXP]
 set -euo pipefail
@@ -17,9 +18,15 @@ out=$(mktemp -d "${TMPDIR:-/tmp}/test-verbs.XXXXXX")
 trap 'rm -rf "$out"' EXIT
 go test -c -o "$out/verbs.test" ./transports/verbs
 scripts/rxe/build-interposer.sh "$out/interposer.so"
+mkdir "$out/cuda"
+"${CC:-gcc}" -O2 -fPIC -shared -pthread -Wl,-soname,libcuda.so.1 -Wl,-z,nodelete -o "$out/cuda/libcuda.so.1" transports/internal/cuda/testdata/fakecuda/*.c
+go build -o "$out/hopbench" ./bench
+cp scripts/rxe/command.sh "$out/"
+then=
+[[ $run != . ]] || then="&& bash \$RXE_OUT/command.sh \$RXE_OUT/hopbench \$RXE_OUT/cuda"
 cd transports/verbs
 ../../scripts/rxe/rxe.sh --limit 480 --out "$out" -- \
-  "HOPBENCH_REQUIRE_RXE=1 HOPBENCH_INTERPOSER=\$RXE_OUT/interposer.so \$RXE_OUT/verbs.test -test.v -test.timeout 460s $short -test.run '$run'" |
+  "HOPBENCH_REQUIRE_RXE=1 HOPBENCH_INTERPOSER=\$RXE_OUT/interposer.so HOPBENCH_FAKECUDA=\$RXE_OUT/cuda/libcuda.so.1 \$RXE_OUT/verbs.test -test.v -test.timeout 460s $short -test.run '$run' $then" |
   grep --line-buffered -v -e "^=== " -e "^ *--- PASS: TestNothingIsLeftBehind/" && status=0 || status=$?
 [[ $status = 0 ]] || { echo "test-verbs.sh: the tests in one machine failed" >&2; exit 1; }
 [[ $run = . || TestTwoHosts =~ $run ]] || exit 0

@@ -25,7 +25,11 @@ func TestAgainstPerftest(t *testing.T) {
 	const depth = 16
 	p := mustConnect(t, setup{bytes: 4 << 20, endpoint: transports.EndpointOptions{Depth: depth}})
 	fmt.Printf("PEERS ratio above 1 for bandwidth, below 1 for latency: ahead of perftest; %d rounds in turn, depth %d\n", rounds, depth)
-	only := os.Getenv("HOPBENCH_PEERS_ONLY") // "bandwidth", "latency" or both
+	only := os.Getenv("HOPBENCH_PEERS_ONLY") // "bandwidth", "latency", both, or "retries"
+	if only == "retries" {
+		retries(t, rounds)
+		return
+	}
 	for _, op := range transports.Ops() {
 		if only == "latency" {
 			break
@@ -57,6 +61,63 @@ func TestAgainstPerftest(t *testing.T) {
 			ratios, ours, theirs = append(ratios, a/b), append(ours, a), append(theirs, b)
 		}
 		report(fmt.Sprintf("%s wall clock an iteration, %d B", op, size), "us", ours, theirs, ratios)
+	}
+}
+
+// retryCounters are what soft-RoCE counts of requests that were sent again.
+var retryCounters = []string{"completer_retry_err", "duplicate_request", "rcvd_rnr_err", "rcvd_seq_err", "out_of_seq_request", "retry_exceeded_err", "sent_pkts"}
+
+func retryCounts(t *testing.T) map[string]uint64 {
+	t.Helper()
+	out := map[string]uint64{}
+	for _, c := range (witness{root: "/", device: "rxe0", port: 1, software: true, mtu: 4096}).packets("") {
+		out[c.Name] = c.Value
+	}
+	return out
+}
+
+// retries asks where soft-RoCE's retries come from: loops of 4 KiB writes without a pause, with one before each, and with a longer local
+// acknowledgement timeout, beside perftest without a pause; each as long as the others in all. It asserts nothing.
+func retries(t *testing.T, rounds int) {
+	const size, depth = 4096, 16
+	count := func(what string, run func()) {
+		before := retryCounts(t)
+		run()
+		line := fmt.Sprintf("PEERS %-58s", what)
+		after := retryCounts(t)
+		for _, name := range retryCounters {
+			line += fmt.Sprintf(" %s %d", name, after[name]-before[name])
+		}
+		fmt.Println(line)
+	}
+	loops := func(timeout string, n int, each, pause time.Duration) func() {
+		o := set("qp-timeout", timeout)
+		p := mustConnect(t, setup{options: [2]transports.Options{o, o}, endpoint: transports.EndpointOptions{Depth: depth}})
+		return func() {
+			for range n {
+				time.Sleep(pause)
+				l := &transports.Loop{Op: transports.Write, Lists: []transports.List{{Pieces: []transports.Piece{{Length: size}}, Ends: []uint32{1}}}, Depth: depth, Deadline: transports.Now() + each.Nanoseconds()}
+				if err := p.run(l); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	whole := time.Duration(rounds) * 100 * time.Millisecond
+	for range 2 {
+		count(fmt.Sprintf("hopbench, 1 loop of %v, timeout 14", whole), loops("14", 1, whole, 0))
+		count(fmt.Sprintf("perftest, 1 run of %v, timeout 14", whole), func() {
+			perftestRun(t, "ib_write_bw", "-s", fmt.Sprint(size), "-D", fmt.Sprint(max(1, int(whole.Seconds()))), "-t", fmt.Sprint(depth), "-u", "14")
+		})
+		for _, pause := range []time.Duration{0, 20 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond} {
+			count(fmt.Sprintf("hopbench, %d loops of 100ms, %v before each, timeout 14", rounds, pause), loops("14", rounds, 100*time.Millisecond, pause))
+		}
+		count(fmt.Sprintf("hopbench, %d loops of 100ms, 20ms before each, timeout 18", rounds), loops("18", rounds, 100*time.Millisecond, 20*time.Millisecond))
+		count(fmt.Sprintf("perftest, %d runs of 400 writes, timeout 14", rounds/10), func() {
+			for range rounds / 10 {
+				perftestRun(t, "ib_write_bw", "-s", fmt.Sprint(size), "-n", "400", "-t", fmt.Sprint(depth), "-u", "14")
+			}
+		})
 	}
 }
 
