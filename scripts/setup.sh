@@ -45,6 +45,12 @@ cpio       cpio              cpio              cpio           cpio              
 kmod       kmod              kmod              kmod           kmod              kmod
 jq         jq                jq                jq             jq                jq
 protoc     protobuf-compiler protobuf-compiler protoc         protobuf-devel    protobuf
+munged     munge             munge             munge          munge             munge
+slurmctld  slurmctld         slurm-slurmctld   -              slurm             slurm-llnl
+slurmd     slurmd            slurm-slurmd      -              slurm-node        slurm-llnl
+srun       slurm-client      slurm             -              slurm             slurm-llnl
+openmpi    openmpi-bin       openmpi           openmpi        openmpi           openmpi
+mpich      mpich             mpich             -              mpich             mpich
 unshare    util-linux        util-linux        util-linux     util-linux        util-linux
 nft        nftables          nftables          nftables       nftables          nftables
 TABLE
@@ -62,6 +68,9 @@ has() { # whether a thing is here
     rdma) [[ -e /usr/lib/udev/rules.d/60-rdma-persistent-naming.rules || -d /etc/rdma ]] ;;
     qemu) command -v "qemu-system-$(uname -m)" ;;
     kmod) command -v modprobe || [[ -x /sbin/modprobe ]] ;;
+    munged|slurmctld|slurmd) command -v "$1" || [[ -x /usr/sbin/$1 ]] ;;
+    openmpi) command -v mpirun.openmpi || { command -v mpirun && mpirun --version | grep -q 'Open MPI'; } ;;
+    mpich) command -v mpiexec.hydra ;;
     nft) command -v nft || [[ -x /usr/sbin/nft ]] ;;
     *) command -v "$1" ;;
   esac >/dev/null 2>&1
@@ -75,6 +84,8 @@ cost() {
     git) echo "the build does not know its version" ;;
     protoc) echo "\`make generate\` does not work" ;;
     iperf3|sockperf|qperf|perftest) echo "comparisons with $1 are skipped" ;;
+    munged|slurmctld|slurmd|srun) echo "tests of mesh under a real Slurm are skipped" ;;
+    openmpi|mpich) echo "tests of mesh under a real mpirun are skipped" ;;
     *) echo "tests on soft-RoCE in a virtual machine are skipped" ;;
   esac
 }
@@ -85,7 +96,7 @@ if ! command -v go >/dev/null; then
 fi
 
 things=(gcc libc git iproute2 verbs)
-[[ $tests = 0 ]] || things+=(unshare nft iperf3 sockperf qperf perftest providers ibv rdma qemu busybox cpio kmod jq protoc)
+[[ $tests = 0 ]] || things+=(unshare nft iperf3 sockperf qperf perftest providers ibv rdma qemu busybox cpio kmod jq protoc munged slurmctld slurmd srun openmpi mpich)
 missing=() packages=()
 for t in "${things[@]}"; do
   if has "$t"; then continue; fi

@@ -236,7 +236,7 @@ func (f *fit) parameters() int {
 			p++
 		}
 	}
-	return p - 1
+	return max(p-1, 0)
 }
 
 // spread sets sigma: the median of the sizes of the rests, over 0.6745 as for the normal distribution. A fit by medians makes as many rests 0 as it

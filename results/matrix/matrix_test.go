@@ -551,3 +551,14 @@ func TestNatural(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Nothing was measured: all pairs are waived, or the run ended before its first figure.
+func TestNoFigureAtAll(t *testing.T) {
+	w := truth{n: 4, skip: func(a, b int) bool { return true }}
+	if got := w.findings(t, rand.New(rand.NewPCG(1, 1)), Judge{}); len(got) != 0 {
+		t.Errorf("an empty mesh has findings: %s", names(got))
+	}
+	if f := (&fit{degree: make([]int, 4)}); f.parameters() != 0 {
+		t.Errorf("a fit of nothing has %d parameters", f.parameters())
+	}
+}
