@@ -26,9 +26,12 @@ type Run struct {
 
 // Read reads every run of one file. A cell that does not say its provenance has that of its header. A file without a run is
 // an error. name stands in errors.
-func Read(r io.Reader, name string) ([]Run, error) {
+func Read(r io.Reader, name string) ([]Run, error) { return read(r, name, nil) }
+
+func read(r io.Reader, name string, keep *Keep) ([]Run, error) {
 	var runs []Run
 	reader := NewReader(r, name)
+	reader.keep = keep
 	told := 0
 	for {
 		record, err := reader.Next()
@@ -68,13 +71,15 @@ func Read(r io.Reader, name string) ([]Run, error) {
 }
 
 // ReadFile reads every run of the file at path.
-func ReadFile(path string) ([]Run, error) {
+func ReadFile(path string) ([]Run, error) { return readFile(path, nil) }
+
+func readFile(path string, keep *Keep) ([]Run, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return Read(f, path)
+	return read(f, path, keep)
 }
 
 // ReadFiles reads every run of the files, and of the *.jsonl files in the folders and below, in the order of the
@@ -90,7 +95,9 @@ func ReadFiles(paths ...string) ([]Run, error) {
 
 // EachFile calls f with the runs of one file after the other, for the paths of ReadFiles. Files are read ahead on all
 // CPUs, a few at a time, so memory is bounded by the largest files and not by their number. The first error ends it.
-func EachFile(paths []string, f func([]Run) error) error {
+func EachFile(paths []string, f func([]Run) error) error { return eachFile(nil, paths, f) }
+
+func eachFile(keep *Keep, paths []string, f func([]Run) error) error {
 	files, err := Find(paths...)
 	if err != nil {
 		return err
@@ -114,7 +121,7 @@ func EachFile(paths []string, f func([]Run) error) error {
 				return
 			}
 			go func() {
-				runs, err := ReadFile(name)
+				runs, err := readFile(name, keep)
 				one <- answer{runs, err}
 				<-slots
 			}()

@@ -38,6 +38,9 @@ type Reader struct {
 	warnings []string
 	buf      []byte
 	err      error
+
+	keep *Keep  // of cells; nil: all
+	part []byte // memory for keep
 }
 
 // NewReader reads from r. name stands in errors and warnings.
@@ -145,12 +148,18 @@ func (r *Reader) record(line []byte) (any, error) {
 		return &h, nil
 	case "cell":
 		var p plainCell
-		if err := decode(line, &p, &p.Extra); err != nil {
+		var err error
+		if r.keep != nil {
+			r.part, err = r.keep.decode(line, &p, r.part)
+		} else {
+			err = decode(line, &p, &p.Extra)
+		}
+		if err != nil {
 			return nil, err
 		}
-		c := Cell(p)
+		c := (*Cell)(&p)
 		r.cells++
-		return &c, c.check()
+		return c, c.check()
 	case "interval":
 		var p plainInterval
 		if err := decode(line, &p, &p.Extra); err != nil {

@@ -17,7 +17,7 @@ type Options struct {
 	Metrics    []string          // of Metrics; none is bandwidth and latency_p50
 	MinEffects []Effect          // the last that matches a row counts; none is 3 %
 	Cells      []string          // patterns of the names of cells to look at; none is all
-	Noise      *Set              // A/A runs of one build that the noise floor is learnt from; nil: from the old side's own samples
+	Noise      *Set              // A/A runs of one build that the noise floor is learnt from; nil: from the samples at hand
 	Across     []string          // keys of the identity that may differ: "transport", "wait" …; "path" too
 	Floors     []Floor           // absolute bounds on the new side
 	Groups     map[string]string // of a mesh: the switch group of a host
@@ -462,7 +462,7 @@ func (o *outcome) fill(row *Row, s *series) {
 	}
 	row.Test = "Mann-Whitney"
 	if o.interleaved {
-		row.Test = "Mann-Whitney within interleaved blocks"
+		row.Test = "Savage scores within interleaved blocks"
 	}
 	row.SamplesNeeded, row.MinEffect = o.needed, number(s.minimum)
 	row.NoiseFloor, row.Detectable = number(s.floor), number(o.detectable)

@@ -11,7 +11,8 @@ import (
 
 // setFloor learns the least effect that this machine can tell from none, from the best A/A pairs that
 // are at hand: runs of one build given for it, else the runs of one side against each other, else the
-// old side's own samples dealt into two.
+// old side's own samples dealt into two. Sides that alternate are tested against just that, relabelling within their blocks: their own samples
+// have no more to say, and a floor from half of them would only hide what the test finds.
 func (o *Options) setFloor(s *series, id results.Identity, metric string, a, b []observation) {
 	if o.Noise != nil {
 		if c := o.Noise.cells[id]; c != nil && len(c.series[metric]) > 0 {
@@ -43,9 +44,12 @@ func smaller(s *series) int {
 	return min(a, b)
 }
 
-// setOwnFloor learns a floor from the old side's own samples, dealt into two interleaved halves.
+// setOwnFloor learns a floor from the old side's own samples, dealt into two interleaved halves, where the sides do not alternate.
 func setOwnFloor(s *series) {
 	s.floor = math.NaN()
+	if s.blocks() != nil {
+		return
+	}
 	oldLogs, _ := split(s.points)
 	if f, ok := floor(oldLogs, smaller(s)); ok {
 		s.floor, s.floorWhy = math.Expm1(f), "the old side against itself"

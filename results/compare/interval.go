@@ -8,7 +8,7 @@ import (
 // interval bounds the shift of the logarithms with the given confidence by inverting the test
 // that gives p: it holds every shift that the test does not reject, so interval and p never
 // contradict each other. It is absent where the samples are too few for the confidence.
-func interval(points []point, ends []int, confidence float64) (low, high float64, ok bool) {
+func interval(points []point, ends []int, confidence float64, fast bool) (low, high float64, ok bool) {
 	tail := (1 - confidence) / 2
 	if leastP(points, ends) > 2*tail {
 		return 0, 0, false
@@ -24,9 +24,23 @@ func interval(points []point, ends []int, confidence float64) (low, high float64
 	}
 	lo, hi = lo-1e-6*span, hi+1e-6*span
 	mid := median(newLogs) - median(oldLogs)
-	// Far to the left the shifted new side lies above the old one: P(T >= t) is small there.
-	low = bisect(lo, mid, func(s float64) bool { _, upper := rankSum(points, ends, s); return upper <= tail })
-	high = bisect(hi, mid, func(s float64) bool { lower, _ := rankSum(points, ends, s); return lower <= tail })
+	// Far to the left the shifted new side lies above the old one.
+	above := func(s float64) float64 { // the chance of a new side as great as this one
+		lower, upper := scoreSum(points, ends, s, fast)
+		if fast {
+			return upper
+		}
+		return lower
+	}
+	below := func(s float64) float64 {
+		lower, upper := scoreSum(points, ends, s, fast)
+		if fast {
+			return lower
+		}
+		return upper
+	}
+	low = bisect(lo, mid, func(s float64) bool { return above(s) <= tail })
+	high = bisect(hi, mid, func(s float64) bool { return below(s) <= tail })
 	return low, high, true
 }
 

@@ -76,22 +76,28 @@ func each(n int, f func(int)) {
 	wg.Wait()
 }
 
+// blocks are the ends of the blocks in which the sides alternate, nil where they do not.
+func (s *series) blocks() []int {
+	if !s.ordered {
+		return nil
+	}
+	sides := make([]bool, len(s.points))
+	for k, p := range s.points {
+		sides[k] = p.isNew
+	}
+	return blocks(sides)
+}
+
 // measure makes the ratio, the p, and the least p that could have come out.
 func (s *series) measure() (o *outcome, ends []int, p, least float64) {
 	o = &outcome{low: math.NaN(), high: math.NaN(), detectable: math.NaN()}
-	if s.ordered {
-		sides := make([]bool, len(s.points))
-		for k, pt := range s.points {
-			sides[k] = pt.isNew
-		}
-		ends = blocks(sides)
-		o.interleaved = ends != nil
-	}
+	ends = s.blocks()
+	o.interleaved = ends != nil
 	oldLogs, newLogs := split(s.points)
 	o.oldCount, o.newCount = len(oldLogs), len(newLogs)
 	oldMedian, newMedian := median(oldLogs), median(newLogs)
 	o.old, o.new, o.ratio = math.Exp(oldMedian), math.Exp(newMedian), math.Exp(newMedian-oldMedian)
-	return o, ends, test(s.points, ends), leastP(s.points, ends)
+	return o, ends, test(s.points, ends, s.higher), leastP(s.points, ends)
 }
 
 // wide is the number of minimum effects that must lie outside the interval for "same".
@@ -106,7 +112,7 @@ func (s *series) decide(o *outcome, ends []int, alpha float64, family int, fast 
 		return
 	}
 	if !fast {
-		low, high, ok := interval(s.points, ends, 0.95)
+		low, high, ok := interval(s.points, ends, 0.95, s.higher)
 		if ok {
 			// The ratio of medians is another estimate than the one that the interval surrounds; on
 			// skewed samples it may fall outside by a hair.

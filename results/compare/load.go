@@ -91,11 +91,22 @@ func Metrics() [][2]string {
 	}
 }
 
+// needed is what a verdict needs of a cell, and what tells that it is none.
+var needed = results.NewKeep("/verified", "/counters/agree", "/counters/initiator_sent", "/counters/payload_bytes",
+	"/message_rate_per_second", "/cpu/initiator_seconds_per_gigabyte", "/cpu/target_seconds_per_gigabyte", "/cpu/host_seconds_per_gigabyte",
+	"/bandwidth/bytes_per_second", "/bandwidth/slowest_window_bytes_per_second", "/bandwidth/rounds",
+	"/latency/samples", "/latency/rounds_p50_seconds", "/latency/min_seconds", "/latency/p50_seconds", "/latency/p90_seconds", "/latency/p99_seconds",
+	"/latency/p999_seconds", "/latency/max_seconds",
+	"/path/initiator/link_layer", "/path/initiator/gid_type", "/path/initiator/path_mtu_bytes", "/path/initiator/gpu_way", "/path/initiator/nvlinks",
+	"/path/initiator/nvlink_version", "/path/initiator/route",
+	"/path/target/link_layer", "/path/target/gid_type", "/path/target/path_mtu_bytes", "/path/target/gpu_way", "/path/target/nvlinks",
+	"/path/target/nvlink_version", "/path/target/route")
+
 // Load reads result files, and folders of them (every *.jsonl below). Of each cell only the samples and
 // the evidence that a verdict needs are kept.
 func Load(paths ...string) (*Set, error) {
 	s := &Set{cells: map[results.Identity]*cell{}}
-	err := results.EachFile(paths, func(runs []results.Run) error {
+	err := needed.EachFile(paths, func(runs []results.Run) error {
 		for i := range runs {
 			if err := s.addRun(&runs[i]); err != nil {
 				return err

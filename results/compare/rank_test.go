@@ -3,6 +3,7 @@ package compare
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"golang.org/x/perf/benchmath"
@@ -41,15 +42,15 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// One block over everything is the plain Mann-Whitney test: benchmath must say the same.
+// With ranks as scores, one block over everything is the plain Mann-Whitney test: benchmath must say the same.
 func TestBlockedTestIsMannWhitneyInOneBlock(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		var points []point
-		var a, b []float64
+		var a, b, all []float64
 		for i := range 12 {
 			v := math.Round(random.NormFloat64()*8) / 8 // some ties
-			points = append(points, point{v, i%2 == 1})
+			points, all = append(points, point{v, i%2 == 1}), append(all, v)
 			if i%2 == 1 {
 				b = append(b, v)
 			} else {
@@ -57,10 +58,83 @@ func TestBlockedTestIsMannWhitneyInOneBlock(t *testing.T) {
 			}
 		}
 		want := benchmath.AssumeNothing.Compare(benchmath.NewSample(a, &benchmath.DefaultThresholds), benchmath.NewSample(b, &benchmath.DefaultThresholds)).P
-		lower, upper := rankSum(points, []int{len(points)}, 0)
+		ranks, sum := doubleRanks(all), 0
+		for i, p := range points {
+			if p.isNew {
+				sum += ranks[i]
+			}
+		}
+		lower, upper := exactTails(points, []int{len(points)}, ranks, sum)
 		if got := math.Min(1, 2*math.Min(lower, upper)); math.Abs(got-want) > 1e-9 {
 			t.Fatalf("p %v, benchmath %v for %v against %v", got, want, a, b)
 		}
+	}
+}
+
+// The scores of three samples are 1/3, 1/3+1/2 and 1/3+1/2+1, times three; samples alike share.
+func TestSavageScores(t *testing.T) {
+	if got := savage(doubleRanks([]float64{5, 7, 6})); !slices.Equal(got, []int{1, 6, 3}) { // 1, 5.5, 2.5
+		t.Errorf("%v", got)
+	}
+	if got := savage(doubleRanks([]float64{1, 1, 1, 1})); got[0] != got[3] {
+		t.Errorf("%v", got)
+	}
+}
+
+// What slows some rounds of both sides does not hide what every round of one side lost; and which way is fast decides.
+func TestBurstsHideNothing(t *testing.T) {
+	random := rand.New(rand.NewPCG(8, 8))
+	sides := order(gateOrder(16))
+	ends := blocks(sides)
+	for _, fast := range []bool{true, false} {
+		found := 0
+		for range 200 {
+			var points []point
+			for _, isNew := range sides {
+				v := 0.01 * random.NormFloat64()
+				if random.IntN(5) == 0 { // a burst
+					v -= 0.1 + 0.3*random.Float64()
+				}
+				if isNew {
+					v -= 0.10
+				}
+				if !fast { // as seconds
+					v = -v
+				}
+				points = append(points, point{v, isNew})
+			}
+			if test(points, ends, fast) <= 0.05/12 { // one of 12 cells
+				found++
+			}
+			lo, hi, ok := interval(points, ends, 0.95, fast)
+			if !ok || lo > hi {
+				t.Fatalf("interval %v %v", lo, hi)
+			}
+		}
+		t.Logf("fast is great %v: found in %d of 200", fast, found)
+		if found < 160 {
+			t.Errorf("fast is great %v: found in %d of 200", fast, found)
+		}
+	}
+}
+
+// What moves the machine more slowly than a block moves both sides.
+func TestSwingsHideNothing(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 9))
+	sides := order(gateOrder(64))
+	ends := blocks(sides)
+	var points []point
+	for i, isNew := range sides {
+		v := 0.01*random.NormFloat64() + 0.2*math.Sin(float64(i)/12)
+		if isNew {
+			v -= 0.02
+		}
+		points = append(points, point{v, isNew})
+	}
+	p := test(points, ends, true)
+	t.Logf("p %.2g", p)
+	if p > 1e-4 {
+		t.Errorf("2 %% in a machine that swings by 20 %%: p %v", p)
 	}
 }
 
@@ -105,20 +179,20 @@ func TestAllSamplesEqualOnEachSide(t *testing.T) {
 			points = append(points, point{v, s})
 		}
 		ends := blocks(sides)
-		p, least := test(points, ends), leastP(points, ends)
+		p, least := test(points, ends, true), leastP(points, ends)
 		if p > 1e-5 {
 			t.Errorf("%s: p %v", o, p)
 		}
 		if ends != nil && math.Abs(p-least) > 1e-12 {
 			t.Errorf("p %v, least %v", p, least)
 		}
-		lo, hi, ok := interval(points, ends, 0.95)
+		lo, hi, ok := interval(points, ends, 0.95, true)
 		if !ok || math.Abs(lo-math.Log(79./115)) > 1e-5 || math.Abs(hi-math.Log(79./115)) > 1e-5 {
 			t.Errorf("interval %v %v %v", lo, hi, ok)
 		}
 	}
 	same := []point{{1, false}, {1, true}, {1, true}, {1, false}}
-	if p := test(same, nil); p != 1 {
+	if p := test(same, nil, true); p != 1 {
 		t.Errorf("all alike: p %v", p)
 	}
 }
@@ -138,14 +212,14 @@ func TestIntervalCovers(t *testing.T) {
 				}
 				points = append(points, point{v, s})
 			}
-			lo, hi, ok := interval(points, ends, 0.95)
+			lo, hi, ok := interval(points, ends, 0.95, true)
 			if !ok {
 				t.Fatal("no interval from 16 rounds a side")
 			}
 			if lo <= math.Log(0.9) && math.Log(0.9) <= hi {
 				covered++
 			}
-			p := test(points, ends)
+			p := test(points, ends, true)
 			if outside := lo > 0 || hi < 0; outside != (p <= 0.05) && math.Min(math.Abs(lo), math.Abs(hi)) > 1e-6 {
 				t.Errorf("interval %v..%v beside p %v", lo, hi, p)
 			}

@@ -27,12 +27,13 @@ func newCompare(env *Env) *cobra.Command {
 files a side, -- stands between the sides.
 
 A cell is paired by its identity; another definition, memory kind, path or realm is not compared,
-and the row says so. Per cell: the ratio of medians, new over old, with its 95 % interval; a
-Mann-Whitney test, taken within blocks where the runs of the sides alternate in time (A B B A);
-Holm's correction over all rows. A row is better or worse where p survives the correction, the
-ratio is off by at least --min-effect, and by at least the noise floor that runs of one build show
-against each other (--noise, else the rounds of OLD). From six runs a side on, the median of a run
-is the sample; below, a round is. There is no average over sizes.
+and the row says so. Per cell: the ratio of medians, new over old, with its 95 % interval; a rank
+test, taken within blocks where the runs of the sides alternate in time (A B B A), else
+Mann-Whitney's; Holm's correction over all rows. A row is better or worse where p survives the
+correction, the ratio is off by at least --min-effect, and by at least the noise floor that runs of
+one build show against each other (--noise; without it the rounds of OLD, where the sides do not
+alternate). From six runs a side on, the median of a run is the sample; below, a round is. There is
+no average over sizes.
 
 The pairs of two meshes (hopbench mesh) are judged together: what became of all of them, and which
 host, pair or, with --groups, switch group became slower or better against that. Their rows stand in
