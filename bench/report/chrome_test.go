@@ -37,7 +37,7 @@ type reply struct {
 // newChrome starts a browser that ends with the test. A host without one skips the test with the reason.
 func newChrome(t *testing.T) *chrome {
 	t.Helper()
-	path := need.Tool(t, "chromium")
+	path := need.Browser(t)
 	fromUs, to, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

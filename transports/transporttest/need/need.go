@@ -19,7 +19,7 @@ import (
 const Require = "HOPBENCH_REQUIRE"
 
 // Kinds lists the kinds that can be required.
-func Kinds() []string { return []string{"namespaces", "guest", "slurm", "mpi", "tool", "verbs", "gpu"} }
+func Kinds() []string { return []string{"namespaces", "guest", "slurm", "mpi", "browser", "tool", "verbs", "gpu"} }
 
 // T is the part of testing.TB that this package uses.
 type T interface {
@@ -100,6 +100,18 @@ func MPI(t T, which string) string {
 		Missing(t, "mpi", "there is no %s (Debian: %s)", name, debian)
 	}
 	return path
+}
+
+// Browser needs a Chromium, and returns its path.
+func Browser(t T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	Missing(t, "browser", "there is no chromium (Debian: chromium)")
+	return ""
 }
 
 // Tool needs a program, and returns its path.

@@ -40,6 +40,19 @@ func TestWhatIsThereIsFound(t *testing.T) {
 	}
 }
 
+func TestABrowserIsRequiredByItsKind(t *testing.T) {
+	t.Setenv("PATH", "/nowhere")
+	t.Setenv(need.Require, "namespaces")
+	r := &recorder{}
+	if need.Browser(r); !strings.HasPrefix(r.skipped, "needs browser") || r.failed != "" {
+		t.Errorf("not required: skipped %q, failed %q", r.skipped, r.failed)
+	}
+	t.Setenv(need.Require, "browser")
+	if need.Browser(r); !strings.Contains(r.failed, "Debian: chromium") {
+		t.Errorf("required: failed %q", r.failed)
+	}
+}
+
 func TestNamespacesAreProbedByDoing(t *testing.T) {
 	t.Setenv("PATH", "/nowhere")
 	t.Setenv(need.Require, "namespaces")
