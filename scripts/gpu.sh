@@ -13,7 +13,7 @@ gpu.sh [--hopbench BIN] [--out DIR] [--quick]
 With one GPU: what the host has, the copies of the GPU (beside the same copies timed by another program, where python3 or
 nvbandwidth is here), TCP between two processes over loopback from device memory to device memory with the phases of
 its staging, the export of device memory as a DMA-BUF descriptor, and peer access refused with its reason.
-With two GPUs or more: every ordered pair as well, one way and both ways.
+With two GPUs or more: every ordered pair as well, one way and both ways, and each GPU with all others at once.
 
 Exit status: 0 all was shown; 1 a step failed, the last lines say which; 2 wrong arguments.
 TEXT
@@ -146,16 +146,33 @@ if [ $n -lt 2 ]; then
 	else
 		bad "$n GPU, and cuda-peer ended with status $status: $(head -1 "$out/peer.log")"
 	fi
-else
+elif measure pairs --gpus all --pairs all,one-to-all --op write,read --metric bandwidth,latency --direction forward,both --sizes "64,$large"; then
+	sed 's/^/   /' "$out/pairs.txt" # the matrices
+	# pair FROM TO OPERATION SCHEDULE prints the bandwidth of one way in bytes a second.
+	pair() {
+		grep "\"initiator_memory\":\"$1\",\"target_memory\":\"$2\"" "$out/pairs.jsonl" | grep "\"operation\":\"$3\"" | grep "\"schedule\":\"$4\"" |
+			grep '"direction":"forward"' | grep "\"total_bytes\":$bytes," | sed -n 's/.*"bandwidth":{"bytes_per_second":\([0-9.e+]*\).*/\1/p' | head -1
+	}
+	label() { grep "\"initiator_memory\":\"$1\",\"target_memory\":\"$2\"" "$out/pairs.jsonl" | sed -n 's/.*"label":"\([^"]*\)".*/\1/p' | head -1; }
 	for ((i = 0; i < n; i++)); do
 		for ((j = 0; j < n; j++)); do
 			[ $i -eq $j ] && continue
-			measure "peer-$i-$j" --transport cuda-peer --local-mem cuda:$i --remote-mem cuda:$j --op write,read --metric bandwidth,latency --direction forward,both --sizes "$sizes" ||
-				{ bad "pair $i to $j"; continue; }
-			label=$(sed -n 's/.*"label":"\([^"]*\)".*/\1/p' "$out/peer-$i-$j.jsonl" | head -1)
-			ok "$i to $j, $label: write $(rate "peer-$i-$j" write "$bytes" | awk '{printf "%.1f", $1/1e9}') GB/s, read $(rate "peer-$i-$j" read "$bytes" | awk '{printf "%.1f", $1/1e9}') GB/s"
+			w=$(pair cuda:$i cuda:$j write isolated) r=$(pair cuda:$i cuda:$j read isolated)
+			[ -n "$w" ] && [ -n "$r" ] || { bad "pair $i to $j: no figure in pairs.jsonl"; continue; }
+			ok "$i to $j, $(label cuda:$i cuda:$j): write $(awk "BEGIN { printf \"%.1f\", $w/1e9 }") GB/s, read $(awk "BEGIN { printf \"%.1f\", $r/1e9 }") GB/s"
 		done
+		all=$(pair cuda:$i cuda:all write one-to-all)
+		[ -n "$all" ] && ok "$i to all the others at once: $(awk "BEGIN { printf \"%.1f\", $all/1e9 }") GB/s in sum" || bad "$i to all: no sum in pairs.jsonl"
 	done
+	if command -v python3 >/dev/null; then
+		if python3 "$here/gpu_copies.py" --bytes "$bytes" --device 0 --peer 1 >"$out/gpu_copies_peer.json" 2>"$out/gpu_copies_peer.log"; then
+			beside "0 to 1" "$(pair cuda:0 cuda:1 write isolated)" "$(sed -n 's/.*"peer": \([0-9.e+]*\).*/\1/p' "$out/gpu_copies_peer.json")" gpu_copies.py
+		else
+			bad "gpu_copies.py --peer 1: $(tail -1 "$out/gpu_copies_peer.log")"
+		fi
+	fi
+else
+	bad "pairs of GPUs"
 fi
 
 printf '\n%d shown, %d failed; all of it is in %s\n' "${#shown[@]}" "${#failed[@]}" "$out"
