@@ -106,6 +106,28 @@ static int marked(const struct hv_queue *q)
 	return q->mark && __atomic_load_n(q->mark, __ATOMIC_ACQUIRE) == q->mark_value;
 }
 
+#ifdef HOPBENCH_SLOW
+/* Makes the initiator slower, for the regression gate's own test: after a completion the thread stays busy for half of the time since the last.
+ * One operation at a time feels all of it; with several on their way the wire hides it. Built only with -tags hopbench_slow. */
+static void drag(const struct hv_run *r)
+{
+	static __thread uint64_t loop;
+	static __thread int64_t last;
+	if (loop == r->g->loop) {
+		int64_t until = r->now + (r->now - last) / 2;
+		while ((int64_t)hv_now() < until)
+			;
+	}
+	loop = r->g->loop;
+	last = (int64_t)hv_now();
+}
+#else
+static inline void drag(const struct hv_run *r)
+{
+	(void)r;
+}
+#endif
+
 /* Counts operations as done, and stamps them. */
 static inline void complete(struct hv_run *r, struct hv_queue *q, uint64_t ops)
 {
@@ -117,13 +139,12 @@ static inline void complete(struct hv_run *r, struct hv_queue *q, uint64_t ops)
 	st->end = r->now;
 	if (st->first == 0)
 		st->first = r->now;
-	if (!st->at)
-		return;
-	while (q->next_stamp <= q->done) {
+	while (st->at && q->next_stamp <= q->done) {
 		if (st->stamps < st->room)
 			st->at[st->stamps++] = r->now;
 		q->next_stamp += st->every;
 	}
+	drag(r);
 }
 
 /* Nothing more is started on q, but for one operation where completions of the last ones would otherwise never be heard of. */

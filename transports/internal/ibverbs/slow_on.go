@@ -1,0 +1,6 @@
+//go:build cgo && hopbench_slow
+
+package ibverbs
+
+// #cgo CFLAGS: -DHOPBENCH_SLOW
+import "C"
