@@ -51,6 +51,7 @@ slurmd     slurmd            slurm-slurmd      -              slurm-node        
 srun       slurm-client      slurm             -              slurm             slurm-llnl
 openmpi    openmpi-bin       openmpi           openmpi        openmpi           openmpi
 mpich      mpich             mpich             -              mpich             mpich
+chromium   chromium          chromium          chromium       chromium          chromium
 unshare    util-linux        util-linux        util-linux     util-linux        util-linux
 nft        nftables          nftables          nftables       nftables          nftables
 TABLE
@@ -71,6 +72,7 @@ has() { # whether a thing is here
     munged|slurmctld|slurmd) command -v "$1" || [[ -x /usr/sbin/$1 ]] ;;
     openmpi) command -v mpirun.openmpi || { command -v mpirun && mpirun --version | grep -q 'Open MPI'; } ;;
     mpich) command -v mpiexec.hydra ;;
+    chromium) command -v chromium || command -v chromium-browser || command -v google-chrome ;;
     nft) command -v nft || [[ -x /usr/sbin/nft ]] ;;
     *) command -v "$1" ;;
   esac >/dev/null 2>&1
@@ -85,6 +87,7 @@ cost() {
     protoc) echo "\`make generate\` does not work" ;;
     iperf3|sockperf|qperf|perftest) echo "comparisons with $1 are skipped" ;;
     munged|slurmctld|slurmd|srun) echo "tests of mesh under a real Slurm are skipped" ;;
+    chromium) echo "tests of the report's page in a browser are skipped" ;;
     openmpi|mpich) echo "tests of mesh under a real mpirun are skipped" ;;
     *) echo "tests on soft-RoCE in a virtual machine are skipped" ;;
   esac
@@ -96,7 +99,7 @@ if ! command -v go >/dev/null; then
 fi
 
 things=(gcc libc git iproute2 verbs)
-[[ $tests = 0 ]] || things+=(unshare nft iperf3 sockperf qperf perftest providers ibv rdma qemu busybox cpio kmod jq protoc munged slurmctld slurmd srun openmpi mpich)
+[[ $tests = 0 ]] || things+=(unshare nft iperf3 sockperf qperf perftest providers ibv rdma qemu busybox cpio kmod jq protoc munged slurmctld slurmd srun openmpi mpich chromium)
 missing=() packages=()
 for t in "${things[@]}"; do
   if has "$t"; then continue; fi
