@@ -22,6 +22,13 @@
 //
 //	hopbench run --transport tcp --dry-run
 //
+// Between many hosts, started once a rank by srun, mpirun, an indexed Kubernetes Job or torchrun with one command line for all. Rank 0
+// prints the matrix of links, what is out of line and by whom, and with other patterns than all pairs what flows do to each other:
+//
+//	srun hopbench mesh --token-file token --out mesh.jsonl
+//	mpirun -n 8 hopbench mesh --token-file token --pattern incast --to 0
+//	hopbench mesh --dry-run --size 64
+//
 // # Look
 //
 // Tables and figures are made from result files, on any machine:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -106,7 +107,7 @@ func (f *Figure) writeSVG(w io.Writer, b []byte) error {
 		return fmt.Errorf("svg: %w", err)
 	}
 	head.WriteString("</title>\n<desc>")
-	if err := xml.EscapeText(&head, []byte(strings.Join(append([]string{f.Subtitle}, f.Caption...), "\n"))); err != nil {
+	if err := xml.EscapeText(&head, []byte(strings.Join(slices.Concat([]string{f.Subtitle}, f.Caption, f.notes), "\n"))); err != nil {
 		return fmt.Errorf("svg: %w", err)
 	}
 	head.WriteString("</desc>")
