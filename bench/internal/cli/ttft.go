@@ -29,6 +29,7 @@ type ttftFlags struct {
 	kv kvFlags
 
 	results, transports, links []string
+	schedule, pair             string
 	reference, extrapolate     bool
 	descriptor                 time.Duration
 	memory, gpuWay, distance   string
@@ -120,6 +121,8 @@ func (f *ttftFlags) register(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.results, "results", nil, "result files, or folders of them")
 	fs.StringSliceVar(&f.transports, "transport", nil, "only these transports of the result files")
 	fs.BoolVar(&f.reference, "reference", false, "put the field's published links beside, marked as references")
+	fs.StringVar(&f.schedule, "schedule", "", "of a mesh's results: the schedule to take, such as incast, or loaded for the only one of several flows (default: each pair by itself)")
+	fs.StringVar(&f.pair, "pair", "median", "of a mesh's results: median, slowest, or two hosts, node1,node7")
 	fs.StringArrayVar(&f.links, "link", nil, "a link by its figures: NAME=RATE[-RATE][,latency=1us][,descriptor=1.5us] (a NIC, one direction)")
 	fs.DurationVar(&f.descriptor, "descriptor-cost", 0, "cost of each piece on the reference links, whose sources give none")
 	fs.BoolVar(&f.extrapolate, "extrapolate", false, "answer outside what was measured, and label it")

@@ -67,7 +67,11 @@ func (f *ttftFlags) measured(env *Env, doc *report.Document, operation string) (
 	for i := range runs {
 		doc.Runs = append(doc.Runs, report.RunOf(&runs[i]))
 	}
-	links, have, err := question.Links(cellsOf(runs), question.Want{Operation: operation, Transports: f.transports, Other: f.otherThan, Extrapolate: f.extrapolate, How: "--extrapolate"}, doc)
+	cells, err := curve.Selection{Schedule: f.schedule, Pair: f.pair}.Take(cellsOf(runs))
+	if err != nil {
+		return nil, usagef("--results: %v", err)
+	}
+	links, have, err := question.Links(cells, question.Want{Operation: operation, Transports: f.transports, Other: f.otherThan, Extrapolate: f.extrapolate, How: "--extrapolate"}, doc)
 	if err != nil {
 		return nil, usagef("--results: %v", err)
 	}

@@ -15,6 +15,9 @@ import (
 // transport, label and operation. skipped says which cells were not used, and
 // why. Cells of a test double are an error: no figure may come of them.
 func FromCells(cells []results.Cell) (curves []*Curve, skipped []string, err error) {
+	if cells, err = (Selection{}).Take(cells); err != nil { // of a mesh: the median pair
+		return nil, nil, err
+	}
 	type place struct {
 		size, count, parallel float64
 		rate                  bool
