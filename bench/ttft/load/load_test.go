@@ -114,7 +114,7 @@ func TestBadTraces(t *testing.T) {
 		"line 2: output_length 1000000000":        good + line(0, 1, 1000000000),
 		"output_length is missing":                `{"timestamp": 0, "input_length": 1}`,
 		"timestamp is missing":                    `{"input_length": 1, "output_length": 1, "timestamp": null}`,
-		`1.5 is not a whole number`:             `{"timestamp": 1.5, "input_length": 1, "output_length": 1}`,
+		`1.5 is not a whole number`:               `{"timestamp": 1.5, "input_length": 1, "output_length": 1}`,
 		"line 1:":                                 `{"timestamp": `,
 		"line 1: json":                            `{"timestamp": 0, "input_length": 1, "output_length": 1, "hash_ids": [-1]}`,
 		"line 1: longer than":                     strings.Repeat("x", maxLineBytes+1),
