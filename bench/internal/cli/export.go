@@ -30,12 +30,7 @@ Formats:` + summaries.String(),
   benchstat base.txt head.txt
   hopbench export --format openmetrics run.jsonl -o /var/lib/node_exporter/hopbench.prom
   hopbench export --format csv results/runs`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("%s: name a result file", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: someFile("a result file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := oneOf("--format", format, names); err != nil {
 				return err

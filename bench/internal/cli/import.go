@@ -42,12 +42,7 @@ Formats, and what their numbers mean:` + summaries.String(),
 		Example: `  iperf3 -c HOST -J | hopbench import - -o iperf3.jsonl
   hopbench import ib_write_bw.txt --realm emulated -o perftest.jsonl
   hopbench table run.jsonl perftest.jsonl`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("%s: name a file", cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: someFile("a file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "" {
 				if err := oneOf("--format", format, names); err != nil {

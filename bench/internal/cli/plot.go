@@ -83,15 +83,8 @@ Kinds:` + about.String(),
   hopbench plot results/runs --out figures/ --kind all --format svg,pdf --cells 'tcp/write/*'
   hopbench plot --kind ratio base.jsonl head.jsonl --out ratio.pdf
   hopbench ttft llama-3.1-8b --isl 8000 --reference --json | hopbench plot --kind ttft - --out ttft.svg`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("%s: name a result file", cmd.CommandPath())
-			}
-			return nil
-		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
-		},
+		Args:              someFile("a result file"),
+		ValidArgsFunction: resultFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, k := range o.kinds {
 				if err := oneOf("--kind", k, kinds); err != nil {

@@ -40,15 +40,8 @@ replaced without --force.`,
 		Example: `  hopbench report run.jsonl
   hopbench report results/runs -o links.html --title 'Links of cluster A'
   hopbench report run.jsonl --format markdown > report.md`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("%s: name a result file", cmd.CommandPath())
-			}
-			return nil
-		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
-		},
+		Args:              someFile("a result file"),
+		ValidArgsFunction: resultFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			set := cmd.Flags().Changed
 			if !set("format") {

@@ -46,15 +46,8 @@ a group and across are judged apart, and a switch group can be named.`,
   hopbench table --format markdown results/runs > tables.md
   hopbench table --view perftest roce.jsonl
   hopbench table --view mesh --groups leafs.txt mesh.jsonl`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("%s: name a result file", cmd.CommandPath())
-			}
-			return nil
-		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
-		},
+		Args:              someFile("a result file"),
+		ValidArgsFunction: resultFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON {
 				if cmd.Flags().Changed("format") && format != string(table.JSON) {
@@ -136,6 +129,21 @@ func oneOf(flag, got string, values []string) error {
 		}
 	}
 	return usagef("%s %q: there are %s%s", flag, got, strings.Join(values, ", "), nearest(got, values))
+}
+
+// someFile refuses a command line that names no file.
+func someFile(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s: name %s", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// resultFiles completes the names of result files.
+func resultFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"jsonl"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
 // readRuns reads the result files that a command line names. A - is standard input.
