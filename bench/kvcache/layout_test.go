@@ -316,7 +316,7 @@ func TestLayoutRefuses(t *testing.T) {
 		{"laguna-s-2.1-fp8", Options{Tokens: 1, Decode: Parallel{TP: 16}}, "decode: tp 16 does not divide the 72 attention heads"},
 		{"llama-3.1-8b", Options{Tokens: 1, Prefill: Parallel{PP: 33}}, "prefill: pp 33 is above the model's 32 layers"},
 		{"llama-3.1-8b", Options{Tokens: 1, Decode: Parallel{TP: 8, DP: 3, AttentionDP: true}}, "decode: dp 3 does not divide tp 8"},
-		{"llama-3.1-8b", Options{Tokens: 1, Decode: Parallel{TP: 8, NICs: []int{1}}}, "decode: nics names 1 NICs for 8 ranks"},
+		{"llama-3.1-8b", Options{Tokens: 1, Decode: Parallel{TP: 8, NICs: []int{1}}}, "decode: nics names 1 NIC for 8 ranks"},
 		{"llama-3.1-8b", Options{Tokens: 1, Decode: Parallel{TP: 2, Rails: 1, NICs: []int{0, 1}}}, "decode: nics: rank 1 is on NIC 1, of 1 rails"},
 		{"llama-3.1-8b", Options{Tokens: 1, Decode: Parallel{TP: 100000}}, "decode: tp must be 1 to"},
 		{"llama-3.1-8b", Options{Tokens: 1, Placement: "heap"}, `placement "heap"`},
