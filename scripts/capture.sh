@@ -5,8 +5,8 @@
 #   hopbench doctor --root host.txtar
 #
 # The archive holds no secret: of the environment only the variables that steer a path, no host name, no MAC address, no serial
-# number. Addresses in GID tables are replaced by documentation addresses of the same kind, and routes are left out, unless
-# --addresses is given. It is plain text: read it before you send it.
+# number. Addresses in GID tables are replaced by documentation addresses of the same kind, and of routes only the interfaces are
+# told, unless --addresses is given. It is plain text: read it before you send it.
 set -u
 LC_ALL=C
 export LC_ALL

@@ -2,6 +2,10 @@
 //
 // The questions are the drivers' own ([transports.Check]). This package orders them by what they depend on, hides the
 // symptoms of a cause that was found, and makes one [Report] of the answers. It knows no transport by name.
+//
+// Two hosts are compared by what each says of itself, a [Side] that crosses the control channel as bounded JSON ([Side.Encode],
+// [DecodeSide]), and by what [Prove] sees: a transport opened on both, connected, and verified messages of two sizes each way. What a
+// side says is never taken for what data does.
 package doctor
 
 import (

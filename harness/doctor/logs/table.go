@@ -88,7 +88,7 @@ var table = []*Signature{
 		"There is no route from the GID's address to the peer's.", "give both interfaces addresses of one subnet, or a route", fault.PairSubnet, fault.RDMAGIDLinkLocal),
 	sig("rtr.einval", "libibverbs, perftest", `(?i)(ibv_modify_qp|modify[^\n]*RTR)[^\n]*(Invalid argument|EINVAL|errno 22\b|error 22\b)|Failed to modify QP to RTR|Unable to Connect the HCA's through the link`,
 		"The attributes do not fit: first suspect a missing global header (GRH) on RoCE or with GRH_REQUIRED, then the GID index, then a path MTU above the port's.", "name --gid-index; compare the MTUs of both ends", fault.RDMANoGID, fault.RDMAMTUCap, fault.PairMTU),
-	sig("wc.retry", "UCX, NCCL, perftest", `(?i)(status[: =]+12\b|Transport retry (count|counter) exceeded|IBV_WC_RETRY_EXC_ERR|retry exceeded)`,
+	sig("wc.retry", "UCX, NCCL, perftest", `(?i)(status[: =]+12\b|Transport retry (count|counter) exceeded|IBV_WC_RETRY_EXC_ERR|(transport|completion|wc|qp|rdma|ibv?|mlx5)\b[^\n]*retry exceeded)`,
 		"Packets of a reliable connection got no acknowledgement. ICMP that works proves nothing about RoCE (UDP 4791). Suspects: different GID types or families, MTU, drops without flow control, a wrong path, a peer that ended.", "compare both ends with `hopbench doctor --peer`; then look at the switch's drop counters", fault.PairGIDType, fault.RDMAFlowControl, fault.RDMAGIDLinkLocal, fault.RDMAMTUCap),
 	sig("wc.rnr", "UCX, NCCL, perftest", `(?i)(status[: =]+13\b.*(RNR|completion|wc|error)|IBV_WC_RNR_RETRY_EXC_ERR|RNR retry (count|counter) exceeded)`,
 		"The peer had no receive posted and the sender was told not to wait.", "post receives before saying ready; rnr_retry 7"),
@@ -114,7 +114,7 @@ var table = []*Signature{
 		"The connection manager finds no RDMA device for that address in this namespace.", "`rdma system show`; the pod's second network", fault.RDMANetNS, fault.RDMAGIDForeign),
 
 	// GPUs.
-	sig("cuda.802", "CUDA", `(?i)system not yet initialized|CUDA(_| )ERROR(_| )SYSTEM(_| )NOT(_| )READY|(cuInit|CUDA)[^\n]*\b802\b`,
+	sig("cuda.802", "CUDA", `(?i)system not yet initialized|CUDA(_| )ERROR(_| )SYSTEM(_| )NOT(_| )READY|(cuInit|CUDA (driver |runtime )?(error|failure|call))[^\n]*\b802\b`,
 		"The NVSwitch fabric is not initialised: the fabric manager is missing, of another version, or not finished. It does not mean that there is no GPU.", "`systemctl status nvidia-fabricmanager` on the node", fault.GPUFabric),
 	sig("nvml.mismatch", "NVML, nvidia-smi", `(?i)driver/library version mismatch|NVML library version: [0-9.]+|ERROR_LIB_RM_VERSION_MISMATCH|API mismatch: the (client|NVIDIA)`,
 		"The loaded kernel module and the user libraries are of different releases.", "reload the module or reboot; restart the container", fault.GPUMismatch),
