@@ -7,6 +7,7 @@ import (
 
 	"hopbench/transports"
 	"hopbench/transports/fault"
+	"hopbench/transports/internal/ledger"
 	"hopbench/transports/internal/threads"
 	"hopbench/transports/mem"
 )
@@ -15,7 +16,7 @@ import (
 type endpoint struct {
 	t       *transport
 	address []byte
-	region  *region
+	region  *ledger.Region
 	options transports.EndpointOptions
 	peer    *endpoint
 	words   []words // one a stream
@@ -25,8 +26,8 @@ type endpoint struct {
 }
 
 func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoint, error) {
-	r, ok := o.Region.(*region)
-	if !ok || r.t != t {
+	r, _ := o.Region.(*ledger.Region)
+	if !t.ledger.Holds(r) {
 		return nil, fmt.Errorf("loopback: the region belongs to another transport")
 	}
 	if err := o.Settle(t.Caps().MaxStreams); err != nil {
@@ -34,7 +35,7 @@ func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoi
 	}
 	e := &endpoint{t: t, region: r, options: o, words: make([]words, o.Streams)}
 	e.address = t.d.endpoints.Enter(e)
-	r.account.Lend()
+	r.Lend()
 	return e, nil
 }
 
@@ -60,7 +61,7 @@ func (e *endpoint) Connect(_ context.Context, r transports.Remote) error {
 func (e *endpoint) Path() transports.Path {
 	p := transports.Path{Name: "memory copy", Virtual: true, Realm: transports.Hardware,
 		Evidence: []string{"both buffers lie in this process; its own threads copy"}}
-	if double := mem.Double(e.region.buffer); double != "" {
+	if double := mem.Double(e.region.Buffer()); double != "" {
 		p.Realm = transports.Double
 		p.Evidence = append(p.Evidence, "the memory's driver is a double: "+double)
 	}
@@ -92,7 +93,7 @@ func (e *endpoint) run(l *transports.Loop, part transports.Part, body func(l *tr
 	if e.closed || e.peer == nil {
 		return fmt.Errorf("loopback: a loop on an endpoint that is not connected")
 	}
-	if err := l.Check(part, &e.options, e.region.buffer.Len(), e.peer.region.buffer.Len()); err != nil {
+	if err := l.Check(part, &e.options, e.region.Buffer().Len(), e.peer.region.Buffer().Len()); err != nil {
 		return fmt.Errorf("loopback: %w", err)
 	}
 	spin := len(l.Lists) <= max(1, len(l.CPUs))
@@ -109,6 +110,6 @@ func (e *endpoint) Close() error {
 	}
 	e.closed = true
 	e.t.d.endpoints.Leave(e.address)
-	e.region.account.Return()
+	e.region.Return()
 	return nil
 }

@@ -8,7 +8,6 @@ package loopback
 
 import (
 	"context"
-	"encoding/binary"
 
 	"hopbench/transports"
 	"hopbench/transports/fault"
@@ -57,21 +56,11 @@ func (t *transport) Register(b mem.Buffer) (transports.Region, error) {
 	if b.Bytes() == nil {
 		return nil, fault.New(fault.MemoryKind, "register memory", "", "a processor cannot copy %s memory", b.Facts().Kind)
 	}
-	account, err := t.ledger.Register()
+	r, err := t.ledger.Register(b)
 	if err != nil {
-		return nil, err
+		return nil, err // no interface around a nil pointer
 	}
-	return &region{t: t, buffer: b, account: account}, nil
+	return r, nil
 }
 
 func (t *transport) Close() error { return t.ledger.Close(nil) }
-
-type region struct {
-	t       *transport
-	buffer  mem.Buffer
-	account *ledger.Region
-}
-
-func (r *region) Buffer() mem.Buffer { return r.buffer }
-func (r *region) Key() []byte        { return binary.LittleEndian.AppendUint64(nil, r.buffer.Len()) }
-func (r *region) Close() error       { return r.account.Close(nil) }

@@ -12,7 +12,7 @@ import (
 // stream copies operation after operation. There is nothing in flight: a copy is confirmed when it returns, and depth has no effect.
 func (e *endpoint) stream(l *transports.Loop, s int, w *waiter) error {
 	list, st := &l.Lists[s], l.Record(s)
-	mine, theirs := e.region.buffer.Bytes(), e.peer.region.buffer.Bytes()
+	mine, theirs := e.region.Buffer().Bytes(), e.peer.region.Buffer().Bytes()
 	there, here := &e.peer.words[s], &e.words[s]
 	told := l.Notify || l.Op == transports.Send
 	if told {
@@ -64,7 +64,7 @@ func (e *endpoint) stream(l *transports.Loop, s int, w *waiter) error {
 
 func (e *endpoint) pingpong(l *transports.Loop, s int, w *waiter) error {
 	list, st := &l.Lists[s], l.Record(s)
-	mine, theirs := e.region.buffer.Bytes(), e.peer.region.buffer.Bytes()
+	mine, theirs := e.region.Buffer().Bytes(), e.peer.region.Buffer().Bytes()
 	there, here := &e.peer.words[s], &e.words[s]
 	if err := w.until(there, &there.serving, 1); err != nil {
 		return fmt.Errorf("loopback: nobody serves: %w", err)
@@ -105,7 +105,7 @@ func (e *endpoint) end(s int, w *waiter) error {
 func (e *endpoint) serve(l *transports.Loop, s int, w *waiter) error {
 	here, there := &e.words[s], &e.peer.words[s]
 	list := &l.Lists[s]
-	mine, theirs := e.region.buffer.Bytes(), e.peer.region.buffer.Bytes()
+	mine, theirs := e.region.Buffer().Bytes(), e.peer.region.Buffer().Bytes()
 	w.serving = true
 	there.answered.Store(0)
 	here.serving.Store(1)

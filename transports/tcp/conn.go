@@ -275,9 +275,18 @@ func (c *conn) need(n, ahead int) error {
 	return nil
 }
 
-// land reads the payload of spans off the connection into the region: first what was received ahead, then straight into place,
-// together with the header that follows.
+// land reads the payload of spans off the connection into the region.
 func (c *conn) land(spans []span, shift uint64) error {
+	if len(spans) == 1 && uint64(c.w-c.r) >= spans[0].len { // a small one, which came with its header
+		at := spans[0].off + shift
+		c.r += copy(c.region[at:at+spans[0].len], c.rx[c.r:c.w])
+		return nil
+	}
+	return c.landWhole(spans, shift)
+}
+
+// landWhole takes what was received ahead first, then reads straight into place, together with the header that follows.
+func (c *conn) landWhole(spans []span, shift uint64) error {
 	i, done := 0, uint64(0) // done bytes of spans[i] are in place
 	rest := uint64(0)
 	for _, s := range spans {

@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"net/netip"
 
@@ -72,23 +71,13 @@ func (t *transport) Caps() transports.Caps {
 	}
 }
 
+// Register takes memory that frames may name: sockets need no registration.
 func (t *transport) Register(b mem.Buffer) (transports.Region, error) {
-	account, err := t.ledger.Register()
+	r, err := t.ledger.Register(b)
 	if err != nil {
-		return nil, err
+		return nil, err // no interface around a nil pointer
 	}
-	return &region{t: t, buffer: b, account: account}, nil
+	return r, nil
 }
 
 func (t *transport) Close() error { return t.ledger.Close(nil) }
-
-// region is memory that frames may name. Sockets need no registration; the key is the region's size, for the record.
-type region struct {
-	t       *transport
-	buffer  mem.Buffer
-	account *ledger.Region
-}
-
-func (r *region) Buffer() mem.Buffer { return r.buffer }
-func (r *region) Key() []byte        { return binary.LittleEndian.AppendUint64(nil, r.buffer.Len()) }
-func (r *region) Close() error       { return r.account.Close(nil) }

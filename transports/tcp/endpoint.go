@@ -14,6 +14,7 @@ import (
 
 	"hopbench/transports"
 	"hopbench/transports/fault"
+	"hopbench/transports/internal/ledger"
 	"hopbench/transports/internal/threads"
 )
 
@@ -28,7 +29,7 @@ const maxAddress = 64 << 10
 // endpoint is one side of one or more data connections.
 type endpoint struct {
 	t        *transport
-	region   *region
+	region   *ledger.Region
 	options  transports.EndpointOptions
 	nonce    []byte
 	listener int // -1 where there is none
@@ -42,8 +43,8 @@ type endpoint struct {
 }
 
 func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoint, error) {
-	r, ok := o.Region.(*region)
-	if !ok || r.t != t {
+	r, _ := o.Region.(*ledger.Region)
+	if !t.ledger.Holds(r) {
 		return nil, fmt.Errorf("tcp: the region belongs to another transport")
 	}
 	if err := o.Settle(t.Caps().MaxStreams); err != nil {
@@ -53,9 +54,9 @@ func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoi
 	if _, err := rand.Read(e.nonce); err != nil {
 		return nil, fmt.Errorf("tcp: make a nonce: %w", err)
 	}
-	if r.buffer.Bytes() == nil {
+	if r.Buffer().Bytes() == nil {
 		var err error
-		if e.device, err = newDevice(r.buffer, t.settings, o.Largest); err != nil {
+		if e.device, err = newDevice(r.Buffer(), t.settings, o.Largest); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +78,7 @@ func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoi
 			return nil, &fault.Error{Code: fault.TCPBind, Op: "find the address to announce", Device: at.String(), Err: err}
 		}
 	}
-	r.account.Lend()
+	r.Lend()
 	return e, nil
 }
 
@@ -130,8 +131,8 @@ func (e *endpoint) Connect(ctx context.Context, r transports.Remote) error {
 		if sa, perr := unix.Getpeername(fd); perr == nil {
 			name = fromSockaddr(sa).String()
 		}
-		c := newConn(fd, name, e.region.buffer.Bytes(), e.t.settings)
-		c.size = e.region.buffer.Len()
+		c := newConn(fd, name, e.region.Buffer().Bytes(), e.t.settings)
+		c.size = e.region.Buffer().Len()
 		e.conns = append(e.conns, c)
 		if e.device != nil && err == nil {
 			c.stage, err = e.device.rings()
@@ -188,7 +189,7 @@ func (e *endpoint) run(l *transports.Loop, part transports.Part, body func(*conn
 	if e.closed || len(e.conns) == 0 {
 		return fmt.Errorf("tcp: %s on an endpoint that is not connected", part)
 	}
-	if err := l.Check(part, &e.options, e.region.buffer.Len(), e.remote); err != nil {
+	if err := l.Check(part, &e.options, e.region.Buffer().Len(), e.remote); err != nil {
 		return fmt.Errorf("tcp: %w", err)
 	}
 	n := len(l.Lists)
@@ -244,6 +245,6 @@ func (e *endpoint) Close() error {
 			errs = append(errs, c.stage.close())
 		}
 	}
-	e.region.account.Return()
+	e.region.Return()
 	return errors.Join(errs...)
 }

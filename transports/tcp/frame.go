@@ -72,25 +72,35 @@ func parseHeader(b []byte) (header, error) {
 		seq:    binary.LittleEndian.Uint64(b[16:]),
 		offset: binary.LittleEndian.Uint64(b[24:]),
 	}
+	// Frames of one piece are by far the most, and small ones wait for nothing but this.
+	if binary.LittleEndian.Uint16(b) == magic && h.kind >= kindWrite && h.kind <= kindData && h.flags <= flagLast|flagNotify &&
+		h.pieces == 1 && h.bytes-1 < maxPayload {
+		return h, nil
+	}
+	return h, h.check(binary.LittleEndian.Uint16(b))
+}
+
+// check is parseHeader's refusal, or nil.
+func (h header) check(begins uint16) error {
 	switch {
-	case binary.LittleEndian.Uint16(b) != magic:
-		return h, fmt.Errorf("a frame begins with %#04x instead of %#04x", binary.LittleEndian.Uint16(b), magic)
+	case begins != magic:
+		return fmt.Errorf("a frame begins with %#04x instead of %#04x", begins, magic)
 	case h.kind < kindWrite || h.kind > kindEnd:
-		return h, fmt.Errorf("there is no frame of kind %d", h.kind)
+		return fmt.Errorf("there is no frame of kind %d", h.kind)
 	case h.flags&^(flagLast|flagNotify) != 0:
-		return h, fmt.Errorf("a frame has flags %#x", h.flags)
+		return fmt.Errorf("a frame has flags %#x", h.flags)
 	case h.kind == kindAck || h.kind == kindEnd:
 		if h.pieces != 0 || h.bytes != 0 {
-			return h, fmt.Errorf("an acknowledgement or end with %d pieces and %d bytes", h.pieces, h.bytes)
+			return fmt.Errorf("an acknowledgement or end with %d pieces and %d bytes", h.pieces, h.bytes)
 		}
 	case h.pieces < 1 || h.pieces > maxPieces:
-		return h, fmt.Errorf("a frame of %d pieces; 1 to %d are possible", h.pieces, maxPieces)
+		return fmt.Errorf("a frame of %d pieces; 1 to %d are possible", h.pieces, maxPieces)
 	case h.bytes < 1 || h.bytes > maxPayload:
-		return h, fmt.Errorf("a frame of %d bytes; 1 to %d are possible", h.bytes, uint64(maxPayload))
+		return fmt.Errorf("a frame of %d bytes; 1 to %d are possible", h.bytes, uint64(maxPayload))
 	case h.bytes < uint64(h.pieces):
-		return h, fmt.Errorf("a frame of %d pieces and %d bytes", h.pieces, h.bytes)
+		return fmt.Errorf("a frame of %d pieces and %d bytes", h.pieces, h.bytes)
 	}
-	return h, nil
+	return nil
 }
 
 // span is a checked piece of a region.

@@ -41,6 +41,25 @@ func (o *out) frame(k kind, flags uint8, seq uint64, pieces []transports.Piece, 
 	return nil
 }
 
+// short sends one frame of one small piece at once, without gathering. Nothing may have been gathered before it.
+func (c *conn) short(k kind, flags uint8, seq, offset uint64, payload []byte) error {
+	b := c.head[:headerLen+len(payload)]
+	header{kind: k, flags: flags, pieces: 1, bytes: uint64(len(payload)), seq: seq, offset: offset}.put(b)
+	copy(b[headerLen:], payload)
+	f := unix.MSG_NOSIGNAL
+	if c.wait == transports.Spin {
+		f |= unix.MSG_DONTWAIT
+	}
+	if sent, e := send(c.fd, b, f); e == 0 {
+		c.moved += uint64(sent)
+		if b = b[sent:]; len(b) == 0 {
+			return nil
+		}
+	}
+	c.setOut(0, b)
+	return c.transmit(1)
+}
+
 // header adds a frame without descriptors.
 func (o *out) header(h header) error {
 	if o.n+1 > iovLen || o.h+headerLen > len(o.c.head) {

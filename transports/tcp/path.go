@@ -70,7 +70,7 @@ func (e *endpoint) Path() transports.Path {
 		e.device.describe(p.Settings)
 		p.Evidence = append(p.Evidence, "device memory is copied through a ring of pinned host memory")
 	}
-	if double := mem.Double(e.region.buffer); double != "" {
+	if double := mem.Double(e.region.Buffer()); double != "" {
 		p.Realm = transports.Double
 		p.Evidence = append(p.Evidence, "the memory's driver is a double: "+double)
 	}

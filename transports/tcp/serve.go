@@ -19,10 +19,10 @@ func (c *conn) serve(l *transports.Loop, list *transports.List) error {
 		c.serving = c.w-c.r == 0
 		err := c.need(headerLen, ahead)
 		c.serving = false
-		if errors.Is(err, errStopped) {
-			return nil
-		}
 		if err != nil {
+			if errors.Is(err, errStopped) {
+				return nil
+			}
 			return err
 		}
 		h, err := parseHeader(c.rx[c.r:])
@@ -93,6 +93,10 @@ func (c *conn) serve(l *transports.Loop, list *transports.List) error {
 
 // pieces reads the pieces of a write or read frame and checks them.
 func (c *conn) pieces(h header, ahead int) error {
+	if h.pieces == 1 && h.offset <= c.size && h.bytes <= c.size-h.offset {
+		c.spans = append(c.spans[:0], span{h.offset, h.bytes})
+		return nil
+	}
 	var desc []byte
 	if h.pieces > 1 {
 		n := int(h.pieces) * descLen
@@ -158,6 +162,9 @@ func (c *conn) answer(o *out, list *transports.List, op uint64) error {
 		return c.garbled(errors.New("a ping-pong without a list to answer from"))
 	}
 	pieces := list.Op(int(op % uint64(list.Ops())))
+	if p := pieces[0]; len(pieces) == 1 && p.Length <= inlineMax {
+		return c.short(kindData, flagLast, op, 0, c.region[p.Remote:p.Remote+p.Length])
+	}
 	for len(pieces) > 0 {
 		var flags uint8
 		pieces, flags = c.answering(pieces)

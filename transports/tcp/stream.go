@@ -239,7 +239,8 @@ func (c *conn) dataHeader(op uint64, pieces []transports.Piece) error {
 	return nil
 }
 
-// pingpong sends one operation at a time and waits for its answer.
+// pingpong sends one operation at a time and waits for its answer. What an answer leaves to write down is written down while the next
+// operation is on its way: nothing but the clock stands between an answer and the next message.
 func (c *conn) pingpong(l *transports.Loop, list *transports.List, st *transports.Stamps) error {
 	k := outgoing(l)
 	bytes := sums(list)
@@ -248,34 +249,50 @@ func (c *conn) pingpong(l *transports.Loop, list *transports.List, st *transport
 	m := newLimits(l, st)
 	m.start = transports.Now()
 	st.Start = m.start
-	for now := st.Start; there.op < m.count && (there.op == 0 || now < m.deadline) && !c.stopped(); {
-		for last := false; !last; {
-			var pieces []transports.Piece
-			var op uint64
-			pieces, op, last = there.next()
-			f := uint8(0)
-			if last {
-				f = flagLast
-			}
-			if err := o.frame(k, f, op, pieces, true, 0); err != nil {
-				return err
-			}
+	now, answered := m.start, uint64(0)
+	for pieces, op, last := there.next(); answered < m.count && (answered == 0 || now < m.deadline) && !c.stopped(); answered++ {
+		err := c.bounce(&o, &there, k, pieces, op, last)
+		if answered > 0 {
+			st.Complete(now, answered, upTo(bytes, answered))
 		}
-		if err := o.flush(); err != nil {
+		if err != nil {
 			return err
 		}
-		for last := false; !last; {
-			var pieces []transports.Piece
-			var op uint64
-			pieces, op, last = back.next()
-			if err := c.data(op, pieces, l.ReplyOffset); err != nil {
+		pieces, op, last = there.next()
+		for whole := false; !whole; {
+			var part []transports.Piece
+			var n uint64
+			part, n, whole = back.next()
+			if err := c.data(n, part, l.ReplyOffset); err != nil {
 				return err
 			}
 		}
 		m.drag()
 		now = transports.Now()
-		st.Complete(now, back.op, upTo(bytes, back.op))
 	}
-	st.Finish(transports.Now())
-	return c.end(there.op)
+	if answered > 0 {
+		st.Complete(now, answered, upTo(bytes, answered))
+	}
+	st.Finish(now)
+	return c.end(answered)
+}
+
+// bounce sends one operation of a ping-pong, of which the first frame is given.
+func (c *conn) bounce(o *out, seq *sequence, k kind, pieces []transports.Piece, op uint64, last bool) error {
+	if p := pieces[0]; len(pieces) == 1 && last && p.Length <= inlineMax && !c.zero {
+		return c.short(k, flagLast, op, p.Remote, c.region[p.Local:p.Local+p.Length])
+	}
+	for {
+		f := uint8(0)
+		if last {
+			f = flagLast
+		}
+		if err := o.frame(k, f, op, pieces, true, 0); err != nil {
+			return err
+		}
+		if last {
+			return o.flush()
+		}
+		pieces, op, last = seq.next()
+	}
 }

@@ -1,11 +1,13 @@
 // Package ledger keeps what an open transport has lent out: its regions, and the endpoints that borrow them. Close runs in reverse order
-// and refuses while something is still borrowed; each of the closes happens once, and what must be given back to a library is given back
-// under the same lock.
+// and refuses while something is still borrowed, and each of the closes happens once.
 package ledger
 
 import (
+	"encoding/binary"
 	"fmt"
 	"sync"
+
+	"hopbench/transports/mem"
 )
 
 // Ledger is the account of one transport. Name, the driver's, stands in its errors.
@@ -18,23 +20,33 @@ type Ledger struct {
 	closed    bool
 }
 
-// Region is the account of one region.
+// Region is a region of host memory or of any other that needs no registration with a library: the buffer, and who uses it.
 type Region struct {
 	ledger *Ledger
+	buffer mem.Buffer
 	loans  int
 	closed bool
 }
 
-// Register opens the account of a region, unless the transport is closed.
-func (l *Ledger) Register() (*Region, error) {
+// Register opens a region over a buffer, unless the transport is closed.
+func (l *Ledger) Register(b mem.Buffer) (*Region, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil, fmt.Errorf("%s: the transport is closed", l.Name)
 	}
 	l.regions++
-	return &Region{ledger: l}, nil
+	return &Region{ledger: l, buffer: b}, nil
 }
+
+// Holds says whether a region is one of this transport's.
+func (l *Ledger) Holds(r *Region) bool { return r != nil && r.ledger == l }
+
+// Buffer is the region's memory.
+func (r *Region) Buffer() mem.Buffer { return r.buffer }
+
+// Key is the region's size, for the record: what needs no registration has no key that a peer must know.
+func (r *Region) Key() []byte { return binary.LittleEndian.AppendUint64(nil, r.buffer.Len()) }
 
 // Close closes the transport by end (nil: nothing is to be done), unless regions or endpoints are open. Once it is closed it stays so, and closing
 // it again is no error; an end that fails leaves it open.
@@ -72,8 +84,8 @@ func (r *Region) Return() {
 	r.loans--
 }
 
-// Close closes the region by end (nil: nothing is to be done), unless endpoints use it, as Ledger.Close does.
-func (r *Region) Close(end func() error) error {
+// Close closes the region, once, unless endpoints use it.
+func (r *Region) Close() error {
 	r.ledger.mu.Lock()
 	defer r.ledger.mu.Unlock()
 	if r.closed {
@@ -81,11 +93,6 @@ func (r *Region) Close(end func() error) error {
 	}
 	if r.loans > 0 {
 		return fmt.Errorf("%s: %d endpoints still use the region", r.ledger.Name, r.loans)
-	}
-	if end != nil {
-		if err := end(); err != nil {
-			return err
-		}
 	}
 	r.closed = true
 	r.ledger.regions--

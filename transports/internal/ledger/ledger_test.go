@@ -6,52 +6,53 @@ import (
 	"testing"
 
 	"hopbench/transports/fault"
+	"hopbench/transports/mem"
 )
 
 func TestReverseOrder(t *testing.T) {
-	l := Ledger{Name: "x"}
-	r, err := l.Register()
+	b, err := mem.Allocate(mem.Spec{Kind: mem.Host, Bytes: 4096})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := map[string]int{}
-	end := func(what string, err error) func() error {
-		return func() error { ended[what]++; return err }
+	defer b.Close()
+	l, other := Ledger{Name: "x"}, Ledger{Name: "y"}
+	r, err := l.Register(b)
+	if err != nil {
+		t.Fatal(err)
 	}
+	if !l.Holds(r) || other.Holds(r) || l.Holds(nil) {
+		t.Error("whose region it is")
+	}
+	ended := 0
+	end := func(err error) func() error { return func() error { ended++; return err } }
 	r.Lend()
-	for what, err := range map[string]error{"x: 1 regions and 1 endpoints": l.Close(end("transport", nil)), "x: 1 endpoints still use": r.Close(end("region", nil))} {
+	for what, err := range map[string]error{"x: 1 regions and 1 endpoints": l.Close(end(nil)), "x: 1 endpoints still use": r.Close()} {
 		if err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("closed while something was borrowed: %v", err)
 		}
 	}
-	if len(ended) > 0 {
-		t.Errorf("ended in spite of it: %v", ended)
-	}
 	r.Return()
+	if err := l.Close(end(nil)); err == nil || ended > 0 {
+		t.Errorf("closed over an open region: %v", err)
+	}
+	for range 2 {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 	busy := errors.New("busy")
-	if err := r.Close(end("region", busy)); !errors.Is(err, busy) {
-		t.Errorf("the library's refusal is lost: %v", err)
-	}
-	if err := l.Close(nil); err == nil {
-		t.Error("closed over a region that the library keeps")
-	}
-	for range 2 {
-		if err := r.Close(end("region", nil)); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := l.Close(end("transport", busy)); !errors.Is(err, busy) {
+	if err := l.Close(end(busy)); !errors.Is(err, busy) {
 		t.Errorf("the library's refusal is lost: %v", err)
 	}
 	for range 2 {
-		if err := l.Close(end("transport", nil)); err != nil {
+		if err := l.Close(end(nil)); err != nil {
 			t.Error(err)
 		}
 	}
-	if ended["region"] != 2 || ended["transport"] != 2 { // one refusal and one success each
-		t.Errorf("ended so often: %v", ended)
+	if ended != 2 { // one refusal and one success
+		t.Errorf("ended %d times", ended)
 	}
-	if _, err := l.Register(); err == nil {
+	if _, err := l.Register(b); err == nil {
 		t.Error("a closed transport registers memory")
 	}
 }
