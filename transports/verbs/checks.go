@@ -257,10 +257,10 @@ func (c checker) warning(h *topo.Host, code fault.Code) []fault.Finding {
 	return []fault.Finding{hostcheck.Finding(h, code, fault.Warn, hostcheck.Few(ev), "%s: %s", who, row.Title)}
 }
 
-// What a run locks by default: the largest size of the default sweep for each buffer. Below the smaller figure not even
+// What a run locks by default: the largest buffer of the default sweep, 16 MiB, and its queues. Below the smaller figure not even
 // the queues of one connection are sure to fit (the old default limit is 64 KiB).
 const (
-	plannedLock = 64 << 20
+	plannedLock = 20 << 20
 	leastLock   = 1 << 20
 )
 
@@ -276,7 +276,7 @@ func (c checker) memlock(h *topo.Host) []fault.Finding {
 	if l == nil {
 		return nil
 	}
-	planned, whose := uint64(plannedLock), "the default sweep's largest buffer"
+	planned, whose := uint64(plannedLock), "the default sweep's largest buffer and its queues"
 	if p.LockWanted != nil {
 		planned, whose = *p.LockWanted, "the plan's buffer"
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"hopbench/harness"
 	"hopbench/harness/doctor"
 	"hopbench/transports"
 	"hopbench/transports/cudapeer"
@@ -308,7 +309,7 @@ func TestDoctorJudgesThePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := strings.Replace(string(b), "Max locked memory         unlimited            unlimited ", "Max locked memory         33554432             33554432  ", 1)
+	s := strings.Replace(string(b), "Max locked memory         unlimited            unlimited ", "Max locked memory         12582912             12582912  ", 1)
 	s = strings.ReplaceAll(s, "000001ffffffffff", "0000000000000000")
 	if err := os.WriteFile(host, []byte(s), 0o644); err != nil {
 		t.Fatal(err)
@@ -316,6 +317,10 @@ func TestDoctorJudgesThePlan(t *testing.T) {
 	plan := filepath.Join(t.TempDir(), "plan.yaml")
 	if err := os.WriteFile(plan, []byte("sizes_bytes: [1073741824]\n"), 0o644); err != nil {
 		t.Fatal(err)
+	}
+	// What the check takes for the default sweep's need holds what the default sweep needs, and not much more.
+	if need := harness.DefaultPlan(); need.Memory() > 18<<20 || need.Memory() < 12<<20 {
+		t.Errorf("the default plan takes %d bytes a side: transports/verbs/checks.go says otherwise", need.Memory())
 	}
 	for _, c := range []struct {
 		args []string
