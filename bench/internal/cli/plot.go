@@ -34,7 +34,7 @@ var plotKinds = []plotKind{
 	{name: "cpu", about: "CPU seconds per GB against size", draw: plots.CPU},
 	{name: "distribution", about: "empirical distribution of latency, with its tail", draw: plots.Distribution},
 	{name: "phases", about: "phases of staged transfers", draw: plots.Phases},
-	{name: "heat", about: "bandwidth of pairs of hosts, and over rails", draw: plots.Heat},
+	{name: "heat", about: "bandwidth and latency of pairs of hosts, and bandwidth over rails", draw: plots.Heat},
 	{name: "ratio", about: "two sets of result files compared: OLD NEW, or OLD... -- NEW...", read: plotRatio},
 	{name: "ttft", about: "TTFT by parts, from the output of hopbench ttft --json", read: plotTTFT(plots.TTFT)},
 	{name: "ttft-length", about: "TTFT by prompt length, from ttft --against-isl --json (--find crossings marks where links cross)", read: plotTTFT(plots.TTFTByLength)},
@@ -106,7 +106,7 @@ Kinds:` + about.String(),
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&o.kinds, "kind", nil, "which figures: "+strings.Join(kinds, ", ")+" (default bandwidth,latency; bandwidth for one file)")
+	f.StringSliceVar(&o.kinds, "kind", nil, "which figures: "+strings.Join(kinds, ", ")+" (default bandwidth,latency, bandwidth for one file; heat for results of a mesh)")
 	f.StringSliceVar(&o.kinds, "metric", nil, "the same as --kind")
 	f.StringVarP(&o.out, "out", "o", ".", "a folder, or the file of one figure")
 	f.StringSliceVar(&o.formats, "format", []string{"svg", "png"}, "formats for a folder: "+strings.Join(formats, ", "))
@@ -173,6 +173,10 @@ func (o *plotFlags) run(env *Env, args []string, dash int, formatAsked bool) err
 	if runs, err = only(runs, o.cells); err != nil {
 		return err
 	}
+	if len(o.kinds) == 0 && ofMesh(runs) { // a line for each pair says nothing
+		kinds = slices.DeleteFunc(slices.Clone(plotKinds), func(k plotKind) bool { return k.name != "heat" })
+		kind = kinds[0]
+	}
 	if folder {
 		return o.all(env, kinds, runs, options)
 	}
@@ -181,6 +185,13 @@ func (o *plotFlags) run(env *Env, args []string, dash int, formatAsked bool) err
 		return usagef("plot: %w", err)
 	}
 	return save(env, f, o.out, format, o.force)
+}
+
+// ofMesh says whether the cells are of pairs of hosts.
+func ofMesh(runs []results.Run) bool {
+	return slices.ContainsFunc(runs, func(r results.Run) bool {
+		return slices.ContainsFunc(r.Cells, func(c results.Cell) bool { return c.InitiatorHost != "" && c.TargetHost != "" })
+	})
 }
 
 // chosen is the kinds that the flags ask for, one at least. One file takes one kind, and what is not drawn from cells stands alone.
