@@ -227,6 +227,7 @@ func pairMatrix(cells []item) *Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
+	t.shareNotes()
 	if low.Cell != nil && len(cells) > 2 {
 		say := func(c item) string {
 			v, _ := value(c, main)
@@ -235,6 +236,47 @@ func pairMatrix(cells []item) *Table {
 		t.Below = append(t.Below, fmt.Sprintf("lowest %s, highest %s", say(low), say(high)))
 	}
 	return t
+}
+
+// shareNotes puts the notes that every figure of a matrix has beneath it, and leaves the marks of the others.
+func (t *Table) shareNotes() {
+	figures, marked := 0, make([]int, len(t.Notes)+1)
+	for _, row := range t.Rows {
+		for _, c := range row[1:] {
+			if c.Text == "" || strings.ContainsAny(c.Text[:1], "wfcp-") { // waived, failed, corrupt, partial, none
+				continue
+			}
+			figures++
+			for _, m := range c.Marks {
+				marked[m]++
+			}
+		}
+	}
+	if figures < 2 {
+		return
+	}
+	became := make([]int, len(t.Notes)+1)
+	var notes []string
+	for m, text := range t.Notes {
+		if marked[m+1] == figures {
+			t.Below = append(t.Below, "all: "+text)
+			continue
+		}
+		notes = append(notes, text)
+		became[m+1] = len(notes)
+	}
+	t.Notes = notes
+	for _, row := range t.Rows {
+		for i := range row {
+			var marks []int
+			for _, m := range row[i].Marks {
+				if became[m] > 0 {
+					marks = append(marks, became[m])
+				}
+			}
+			row[i].Marks = marks
+		}
+	}
 }
 
 func value(c item, f field) (float64, bool) {

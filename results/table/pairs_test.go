@@ -65,6 +65,19 @@ func TestPairsView(t *testing.T) {
 	if strings.Index(head, "cuda:2") > strings.Index(head, "cuda:10") || head == "" {
 		t.Errorf("%q", head)
 	}
+	// What is said of every figure is said once; what is said of some is a mark.
+	noted := run
+	noted.Cells = append([]results.Cell(nil), run.Cells...)
+	for i := range noted.Cells {
+		noted.Cells[i].Warnings = []string{"said of all"}
+	}
+	noted.Cells[0].Warnings = append(noted.Cells[0].Warnings, "said of one")
+	got = render(t, Options{View: Pairs}, noted)
+	for _, want := range []string{"all: said of all", "[2] said of one", "391  [2]"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
 	double := run
 	double.Cells = append([]results.Cell(nil), run.Cells...)
 	double.Cells[0].Realm = results.RealmDouble
