@@ -92,6 +92,7 @@ func TestARankJoinsServesAndIsSentHome(t *testing.T) {
 	want := Member{
 		Number: 3, Size: 8, Host: "node3", HostID: "boot", Bind: netip.MustParseAddr("127.0.0.1"), Announce: "node3-data",
 		Device: map[string]string{"netdev": "eth1"}, Memory: "cuda:1", Chosen: "eth1, nearest",
+		Rails: []Rail{{"mlx5_0", "cuda:0"}, {Device: "mlx5_1"}},
 	}
 	end := h.join(t, h.token, want, JoinOptions{ToolVersion: "v1", Joined: func(first string) { joined <- first }})
 	a := h.next(t)
@@ -295,7 +296,7 @@ func TestTheIntroductionIsProved(t *testing.T) {
 }
 
 func FuzzReadIntroduction(f *testing.F) {
-	for _, m := range []Member{{}, {Number: 1, Size: 2, Host: "a"}, {Number: MaxRanks, Size: -1, Host: "\x1b[31m", Device: map[string]string{"netdev": "\n"}}} {
+	for _, m := range []Member{{}, {Number: 1, Size: 2, Host: "a"}, {Number: MaxRanks, Size: -1, Host: "\x1b[31m", Device: map[string]string{"netdev": "\n"}, Rails: []Rail{{"\t", "x"}}}} {
 		b, err := m.introduction()
 		if err != nil {
 			f.Fatal(err)
@@ -321,6 +322,11 @@ func FuzzReadIntroduction(f *testing.F) {
 				t.Fatalf("a terminal is shown %q", text)
 			}
 		}
+		for _, r := range m.Rails {
+			if clean(r.Device+r.Memory, 4096) != r.Device+r.Memory {
+				t.Fatalf("a terminal is shown %q", r)
+			}
+		}
 		for kind, d := range m.Device {
 			if clean(kind+d, 4096) != kind+d {
 				t.Fatalf("a terminal is shown %q %q", kind, d)
@@ -329,6 +335,9 @@ func FuzzReadIntroduction(f *testing.F) {
 		again, err := m.introduction()
 		if err != nil {
 			return // cleaning may make it longer
+		}
+		if len(m.Rails) == 0 {
+			m.Rails = nil
 		}
 		back, _, err := readIntroduction(bytes.NewReader(again))
 		if err != nil || !reflect.DeepEqual(back, m) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 )
 
 // Member is what a rank of a mesh says of itself when it joins.
@@ -27,6 +28,14 @@ type Member struct {
 	Device map[string]string `json:"device,omitempty"`
 	Memory string            `json:"memory,omitempty"` // where its data lies, "cuda:1"; empty: as the plan says
 	Chosen string            `json:"chosen,omitempty"` // how device and memory were chosen, in words
+	// Rails are the devices of a mesh that is measured rail by rail: those at one place of all members' lists are one rail.
+	Rails []Rail `json:"rails,omitempty"`
+}
+
+// Rail is a device of a rank, and the memory that its data lies in where that is another one for each rail.
+type Rail struct {
+	Device string `json:"device"`
+	Memory string `json:"memory,omitempty"`
 }
 
 // MaxRanks is the largest mesh: beyond, a matrix of pairs is no longer something that one process coordinates.
@@ -35,8 +44,9 @@ const MaxRanks = 1 << 14
 // What a member introduces itself with, before the greeting of its version of the protocol, so that ranks of two versions can name
 // each other: a length in two bytes, and so much JSON. Fields may be added; those that a version does not know are skipped.
 const (
-	maxIntroduction = 4 << 10
+	maxIntroduction = 8 << 10
 	maxDevices      = 16
+	maxRails        = 32
 )
 
 // String names a member in messages.
@@ -87,12 +97,18 @@ func (m Member) checked() (Member, error) {
 		return m, fmt.Errorf("%d ranks", m.Size)
 	case len(m.Device) > maxDevices:
 		return m, fmt.Errorf("%d devices", len(m.Device))
+	case len(m.Rails) > maxRails:
+		return m, fmt.Errorf("%d rails", len(m.Rails))
 	case m.Host == "":
 		return m, errors.New("no host")
 	}
 	m.Bind, m.Local = m.Bind.Unmap(), m.Local.Unmap()
 	m.Host, m.HostID, m.Announce = clean(m.Host, maxName), clean(m.HostID, maxName), clean(m.Announce, maxName)
 	m.Memory, m.Chosen = clean(m.Memory, maxName), clean(m.Chosen, maxVerdict)
+	m.Rails = slices.Clone(m.Rails)
+	for i, r := range m.Rails {
+		m.Rails[i] = Rail{clean(r.Device, maxName), clean(r.Memory, maxName)}
+	}
 	devices := map[string]string{}
 	for kind, d := range m.Device {
 		devices[clean(kind, maxName)] = clean(d, maxName)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"hopbench/harness"
+	"hopbench/harness/control"
 	"hopbench/harness/mesh/schedule"
 )
 
@@ -165,5 +166,36 @@ func TestALargeLayoutGoesInParts(t *testing.T) {
 	last := p.steps[len(p.steps)-1]
 	if len(p.flows) != 4950 || !slices.Equal(last.Flows, p.steps[3].Flows) || last.Aggregate != SumOf {
 		t.Errorf("the same pairs have other flows: %d flows", len(p.flows))
+	}
+}
+
+func TestRails(t *testing.T) {
+	m := &Mesh{Size: 2}
+	for n := range 2 {
+		m.Members = append(m.Members, &Member{Name: fmt.Sprint("h", n)})
+		m.Members[n].Number, m.Members[n].Host = n, m.Members[n].Name
+		m.Members[n].Rails = []control.Rail{{Device: fmt.Sprint("mlx", n, "_0"), Memory: "cuda:0"}, {Device: fmt.Sprint("mlx", n, "_1")}}
+	}
+	names, err := m.rails()
+	if err != nil || !slices.Equal(names, []string{"mlx0_0", "mlx0_1"}) {
+		t.Fatalf("%v, %v", names, err)
+	}
+	p := part{mesh: m, o: &RunOptions{}, rails: names, at: map[flowKey]int{}}
+	plans := []harness.Plan{harness.DefaultPlan()}
+	pair := []schedule.Pair{{From: 0, To: 1}}
+	p.add(&Stage{Schedule: Isolated, Pairs: pair}, plans, 1)
+	p.add(&Stage{Schedule: "incast", Pairs: pair, Sum: true}, plans, 2)
+	if len(p.flows) != 2 || len(p.steps) != 3 || len(p.steps[0].Flows) != 1 || len(p.steps[2].Flows) != 2 || p.steps[2].Aggregate != SumOf || p.steps[1].Aggregate != "" {
+		t.Fatalf("%d flows, steps %+v", len(p.flows), p.steps)
+	}
+	if f := p.flows[1]; f.Rail != "mlx0_1" || f.InitiatorDevice != "mlx0_1" || f.TargetDevice != "mlx1_1" || f.InitiatorBind.IsValid() {
+		t.Errorf("%+v", f)
+	}
+	if f := p.flows[0]; f.InitiatorMemory != "cuda:0" || f.TargetMemory != "cuda:0" {
+		t.Errorf("%+v", f)
+	}
+	m.Members[1].Rails = m.Members[1].Rails[:1]
+	if _, err := m.rails(); err == nil || !strings.Contains(err.Error(), "rank 1 on h1 has 1 rails, and rank 0 on h0 has 2") {
+		t.Errorf("rails that differ: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"hopbench/harness/control"
 	"hopbench/harness/mesh/rank"
 	"hopbench/transports/topo"
+	"hopbench/transports/topo/rdmaport"
 )
 
 // Kinds of devices by which a rank says what its data uses.
@@ -27,6 +28,10 @@ type PlaceOptions struct {
 	GPU bool
 	// Visible is CUDA_VISIBLE_DEVICES.
 	Visible string
+	// Devices are the rails by name, the same on every host; Link finds them instead: of GPUs and the RDMA devices of a link layer
+	// ("InfiniBand", "Ethernet") that are nearest to them. Neither: the mesh has no rails.
+	Devices []string
+	Link    string
 	// Topology is this host's; nil: it is read where something is to be chosen.
 	Topology *topo.Host
 }
@@ -41,23 +46,49 @@ func Place(r rank.Rank, o PlaceOptions) (control.Member, error) {
 		return control.Member{}, fmt.Errorf("read the host's name: %w", err)
 	}
 	m := control.Member{Number: r.Number, Size: r.Size, Host: host, HostID: hostID(host), Bind: o.Bind, Announce: o.Announce}
-	if r.LocalSize < 2 && !o.GPU {
+	for _, d := range o.Devices {
+		m.Rails = append(m.Rails, control.Rail{Device: d})
+	}
+	if len(m.Rails) > 0 || o.Link == "" && r.LocalSize < 2 && !o.GPU {
 		return m, nil
 	}
 	h := o.Topology
 	if h == nil {
 		if h, err = topo.Read("/", topo.Options{}); err != nil {
-			if o.GPU {
-				return m, fmt.Errorf("choose a GPU for rank %d: %w", r.Number, err)
+			if o.GPU || o.Link != "" {
+				return m, fmt.Errorf("choose devices for %v: %w", m, err)
 			}
 			m.Chosen = "the topology could not be read, and no device was chosen: " + err.Error()
 			return m, nil
 		}
 	}
+	if o.Link != "" {
+		return m, rails(&m, h, o)
+	}
 	if err := choose(&m, r.LocalNumber, h, o); err != nil {
 		return m, fmt.Errorf("choose devices for %v: %w", m, err)
 	}
 	return m, nil
+}
+
+// rails finds the rails of a host.
+func rails(m *control.Member, h *topo.Host, o PlaceOptions) error {
+	var names []string
+	for i, r := range rdmaport.Rails(h, o.Link) {
+		one := control.Rail{Device: r.Device}
+		if o.GPU && r.GPU != "" {
+			if one.Memory = "cuda:" + strconv.Itoa(i); r.UUID != "" {
+				one.Memory = "cuda:" + r.UUID
+			}
+		}
+		m.Rails = append(m.Rails, one)
+		names = append(names, strings.TrimSpace(one.Device+" "+one.Memory))
+	}
+	if len(m.Rails) == 0 {
+		return fmt.Errorf("%v has no usable RDMA device of %s", m, o.Link)
+	}
+	m.Chosen = fmt.Sprintf("%d rails: %s", len(m.Rails), strings.Join(names, ", "))
+	return nil
 }
 
 // choose picks GPU and network device of the local-th rank of a host.

@@ -113,3 +113,21 @@ func TestWithoutGPUsRDMADevicesAreDealtOut(t *testing.T) {
 		t.Errorf("a GPU where there is none: %v", err)
 	}
 }
+
+func TestRailsOfAHost(t *testing.T) {
+	h := captured(t, dgx)
+	m, err := Place(rank.Rank{Size: 2}, PlaceOptions{Topology: h, Link: "InfiniBand", GPU: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Rails) != len(h.GPUs) || !strings.HasPrefix(m.Rails[1].Memory, "cuda:") || m.Rails[0].Device == m.Rails[1].Device {
+		t.Errorf("rails %v", m.Rails)
+	}
+	if _, err := Place(rank.Rank{Size: 2}, PlaceOptions{Topology: h, Link: "Ethernet"}); err == nil || !strings.Contains(err.Error(), "rank 0 on ") {
+		t.Errorf("rails of RoCE on a host of InfiniBand: %v", err)
+	}
+	m, err = Place(rank.Rank{Size: 2}, PlaceOptions{Devices: []string{"eth0", "eth1"}})
+	if err != nil || len(m.Rails) != 2 || m.Rails[1].Device != "eth1" {
+		t.Errorf("rails by name: %v, %v", m.Rails, err)
+	}
+}

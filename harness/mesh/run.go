@@ -3,6 +3,7 @@ package mesh
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"hopbench/harness"
@@ -27,6 +28,9 @@ type RunOptions struct {
 	Ended func(stages int) error
 }
 
+// BothWays is what the schedule of rows ends in whose pairs move data both ways at once.
+const BothWays = ", both ways"
+
 // SumOf is the rail of rows that are the sum of a stage's flows.
 const SumOf = "all"
 
@@ -40,12 +44,16 @@ func (m *Mesh) Run(ctx context.Context, l *Layout, o RunOptions, sink harness.Si
 			}
 		}
 	}
+	rails, err := m.rails()
+	if err != nil {
+		return err
+	}
 	plans := l.directed(m.split(o), o.BothWays, o.OneWay)
-	progress := &parts{of: l.rows(plans, o.BothWays), sink: sink}
+	progress := &parts{of: l.rows(plans, o.BothWays) * max(1, len(rails)), sink: sink}
 	for first := 0; first < len(l.Stages); {
-		run := part{mesh: m, o: &o, at: map[flowKey]int{}}
+		run := part{mesh: m, o: &o, rails: rails, at: map[flowKey]int{}}
 		next := first
-		for next < len(l.Stages) && (next == first || len(run.flows)+2*len(l.Stages[next].Pairs)*len(plans) <= mostFlows) {
+		for next < len(l.Stages) && (next == first || len(run.flows)+2*len(l.Stages[next].Pairs)*len(plans)*max(1, len(rails)) <= mostFlows) {
 			run.add(&l.Stages[next], plans, next+1)
 			next++
 		}
@@ -55,6 +63,21 @@ func (m *Mesh) Run(ctx context.Context, l *Layout, o RunOptions, sink harness.Si
 		first = next
 	}
 	return ctx.Err()
+}
+
+// rails are the names of the rails, which are those of the first rank's devices; none where the mesh is not measured by rails. Ranks whose
+// hosts have another number of them are an error that names them.
+func (m *Mesh) rails() (names []string, err error) {
+	first := m.Members[0]
+	for _, r := range first.Rails {
+		names = append(names, r.Device)
+	}
+	for _, member := range m.Members {
+		if len(member.Rails) != len(first.Rails) {
+			return nil, fmt.Errorf("%v has %d rails, and %v has %d: name those that belong together with --device", member.Member, len(member.Rails), first.Member, len(first.Rails))
+		}
+	}
+	return names, nil
 }
 
 // split gives each transport plans of its own where ranks have devices of their own: a flow has one device.
@@ -116,6 +139,7 @@ func (l *Layout) Cost(plans []harness.Plan, bothWays, oneWay bool) (rows int, se
 type part struct {
 	mesh  *Mesh
 	o     *RunOptions
+	rails []string
 	flows []harness.Flow
 	steps []harness.Step
 	at    map[flowKey]int
@@ -124,33 +148,45 @@ type part struct {
 // flowKey is what makes two flows different: a pair, the kind of its devices, and whether it is a background load.
 type flowKey struct {
 	pair       schedule.Pair
+	rail       int
 	kind       string
 	background bool
 }
 
-// add makes a stage's steps, one a plan.
+// add makes a stage's steps: one a plan and rail; one a plan where the stage loads something together, which all rails then do.
 func (p *part) add(s *Stage, plans []harness.Plan, number int) {
+	together := [][]int{{0}}
+	for rail := 1; rail < len(p.rails); rail++ {
+		if s.Sum {
+			together[0] = append(together[0], rail)
+		} else {
+			together = append(together, []int{rail})
+		}
+	}
+	pairs, name := s.Pairs, s.Schedule
+	if p.o.BothWays {
+		pairs, name = schedule.Pairs(schedule.BothWays([]schedule.Round{s.Pairs})), name+BothWays
+	}
 	for i := range plans {
-		step := harness.Step{Schedule: s.Schedule, Plan: &plans[i]}
-		if s.Sum && len(s.Pairs) > 1 {
-			step.Aggregate = SumOf
-		}
-		pairs := s.Pairs
-		if p.o.BothWays {
-			pairs = schedule.Pairs(schedule.BothWays([]schedule.Round{s.Pairs}))
-			step.Schedule += ", both ways"
-		}
-		for _, pair := range pairs {
-			step.Flows = append(step.Flows, p.flow(pair, p.kind(plans[i].Transports), false))
-			if s.Background && p.o.Background != nil {
-				step.Background = append(step.Background, p.flow(pair, p.kind(p.o.Background.Transports), true))
-				step.BackgroundPlan = p.o.Background
+		for _, rails := range together {
+			step := harness.Step{Schedule: name, Plan: &plans[i]}
+			for _, rail := range rails {
+				for _, pair := range pairs {
+					step.Flows = append(step.Flows, p.flow(pair, rail, p.kind(plans[i].Transports), false))
+					if s.Background && p.o.Background != nil {
+						step.Background = append(step.Background, p.flow(pair, rail, p.kind(p.o.Background.Transports), true))
+						step.BackgroundPlan = p.o.Background
+					}
+				}
 			}
+			if s.Sum && len(step.Flows) > 1 {
+				step.Aggregate = SumOf
+			}
+			p.steps = append(p.steps, step)
 		}
-		if p.o.Ended != nil && i == len(plans)-1 {
-			step.Done = func() error { return p.o.Ended(number) }
-		}
-		p.steps = append(p.steps, step)
+	}
+	if p.o.Ended != nil {
+		p.steps[len(p.steps)-1].Done = func() error { return p.o.Ended(number) }
 	}
 }
 
@@ -161,19 +197,25 @@ func (p *part) kind(transports []string) string {
 	return p.o.DeviceKind(transports[0])
 }
 
-// flow is the index of a pair's flow.
-func (p *part) flow(pair schedule.Pair, kind string, background bool) int {
-	key := flowKey{pair, kind, background}
+// flow is the index of a pair's flow over a rail.
+func (p *part) flow(pair schedule.Pair, rail int, kind string, background bool) int {
+	key := flowKey{pair, rail, kind, background}
 	if at, ok := p.at[key]; ok {
 		return at
 	}
 	from, to := p.mesh.member(pair.From), p.mesh.member(pair.To)
-	p.at[key] = len(p.flows)
-	p.flows = append(p.flows, harness.Flow{
+	f := harness.Flow{
 		InitiatorHost: from.Name, TargetHost: to.Name, Initiator: from.Peer, Target: to.Peer,
 		InitiatorDevice: from.Device[kind], TargetDevice: to.Device[kind], InitiatorMemory: from.Memory, TargetMemory: to.Memory,
 		InitiatorBind: from.Address, TargetBind: to.Address, Announce: to.Announce, OtherHost: from.HostID != to.HostID,
-	})
+	}
+	if len(p.rails) > 0 { // the device decides the address
+		a, b := from.Rails[rail], to.Rails[rail]
+		f.Rail, f.InitiatorDevice, f.TargetDevice, f.InitiatorMemory, f.TargetMemory = p.rails[rail], a.Device, b.Device, a.Memory, b.Memory
+		f.InitiatorBind, f.TargetBind, f.Announce = netip.Addr{}, netip.Addr{}, ""
+	}
+	p.at[key] = len(p.flows)
+	p.flows = append(p.flows, f)
 	return p.at[key]
 }
 

@@ -39,13 +39,16 @@ type meshFlags struct {
 	matrixFile                     string
 	bothWays, oneWay               bool
 	background                     string
+	rails                          string
 	latencySizes                   string
 	dryRun, records                bool
 
-	gpu    bool           // each rank of a host has its data in a GPU of its own
-	matrix []byte         // of the byte matrix's file
-	plans  []harness.Plan // one for each metric
-	load   *harness.Plan  // beside the stages that have a background
+	devices []string       // the rails by name
+	link    string         // of the rails that each rank finds
+	gpu     bool           // each rank of a host has its data in a GPU of its own
+	matrix  []byte         // of the byte matrix's file
+	plans   []harness.Plan // one for each metric
+	load    *harness.Plan  // beside the stages that have a background
 }
 
 // ofRun are the flags that mesh takes from run as they are.
@@ -74,6 +77,8 @@ func (f *meshFlags) define(cmd *cobra.Command) {
 	fs.BoolVar(&f.oneWay, "one-way", false, "one direction of each pair")
 	fs.StringVar(&f.background, "background", "", "a load beside what is measured, between the same pairs: full, or a rate a pair such as 5Gb/s")
 
+	fs.StringVar(&f.rails, "rails", "", "auto: measure rail by rail, over the RDMA devices of each host that are usable, each GPU's nearest; a list in --device names them instead")
+
 	inner := &cobra.Command{}
 	f.run.define(inner)
 	take := func(fl *pflag.Flag) {
@@ -100,7 +105,7 @@ func (f *meshFlags) define(cmd *cobra.Command) {
 	}
 	becomes("op", "write", "")
 	becomes("sizes", "4MiB", "bytes of an operation for bandwidth: a list, or FROM:TO[:xN]")
-	becomes("device", "", "device of each rank's data: a network interface, an RDMA device; empty: chosen by topology where a host has several ranks")
+	becomes("device", "", "device of each rank's data: a network interface, an RDMA device; a list measures rail by rail; empty: chosen by topology where a host has several ranks")
 	fs.StringVar(&f.latencySizes, "latency-sizes", "64", "bytes of an operation for latency")
 	fs.StringVar(&f.run.mem, "mem", "host", "where each rank's data lies: host, pinned, cuda (a GPU for each rank of a host), cuda:N")
 
@@ -236,6 +241,9 @@ func (f *meshFlags) checkPlans(cmd *cobra.Command, me place) error {
 	if err != nil {
 		return err
 	}
+	if err := f.checkRails(&plan); err != nil {
+		return err
+	}
 	if me.Number == 0 {
 		if plan.Transports, _, err = choose(cmd.Context(), f.env, choice, plan.Transports); err != nil {
 			return err
@@ -261,6 +269,38 @@ func (f *meshFlags) checkPlans(cmd *cobra.Command, me place) error {
 			return usagef("%s", f.run.planError(err))
 		}
 	}
+	return nil
+}
+
+// checkRails takes a list of devices out of the plan: they are rails.
+func (f *meshFlags) checkRails(plan *harness.Plan) error {
+	if f.rails != "" && f.rails != "auto" {
+		return usagef("--rails %s: want auto, or a list in --device", f.rails)
+	}
+	if f.rails == "auto" {
+		f.link = map[string]string{"infiniband": "InfiniBand", "roce": "Ethernet"}[plan.Transports[0]]
+		switch {
+		case f.run.device != "":
+			return usagef("--rails auto finds the devices: leave --device out, or name them all there")
+		case len(plan.Transports) != 1 || f.link == "":
+			return usagef("--rails auto: name the transport whose devices they are: --transport infiniband or roce")
+		}
+		return nil
+	}
+	if !strings.Contains(plan.Device, ",") {
+		return nil
+	}
+	for _, d := range strings.Split(plan.Device, ",") {
+		d = strings.TrimSpace(d)
+		switch {
+		case d == "":
+			return usagef("--device %s: an empty name", plan.Device)
+		case slices.Contains(f.devices, d):
+			return usagef("--device: %s is named twice, and a rail is a device of its own", d)
+		}
+		f.devices = append(f.devices, d)
+	}
+	plan.Device = ""
 	return nil
 }
 
@@ -308,7 +348,7 @@ func (f *meshFlags) backgroundPlan(plan harness.Plan) error {
 
 // introduce makes the member that this rank is. With an error the member has at least a name.
 func (f *meshFlags) introduce(me *place) error {
-	o := mesh.PlaceOptions{Announce: f.announce, GPU: f.gpu, Visible: f.env.Getenv("CUDA_VISIBLE_DEVICES")}
+	o := mesh.PlaceOptions{Announce: f.announce, GPU: f.gpu, Visible: f.env.Getenv("CUDA_VISIBLE_DEVICES"), Devices: f.devices, Link: f.link}
 	var wrong error
 	if f.bind != "" {
 		if o.Bind, wrong = netip.ParseAddr(f.bind); wrong != nil {

@@ -15,6 +15,7 @@ import (
 
 	"hopbench/harness/control"
 	"hopbench/results"
+	"hopbench/results/matrix"
 	"hopbench/transports/transporttest/need"
 )
 
@@ -89,7 +90,7 @@ func (f *fabric) build(t *testing.T) error {
 func (f *fabric) limit(t *testing.T, n int, rate string) {
 	t.Helper()
 	for _, at := range [][2]string{{f.host(n), "eth0"}, {f.space, port(n)}} {
-		out, err := exec.Command("ip", "netns", "exec", at[0], "tc", "qdisc", "replace", "dev", at[1], "root", "tbf", "rate", rate, "burst", "64kb", "latency", "200ms").CombinedOutput()
+		out, err := exec.Command("ip", "netns", "exec", at[0], "tc", "qdisc", "replace", "dev", at[1], "root", "tbf", "rate", rate, "burst", "20kb", "latency", "300ms").CombinedOutput()
 		if err != nil {
 			need.Missing(t, "namespaces", "tc tbf: %v: %s", err, out)
 		}
@@ -182,15 +183,12 @@ func TestNamespaceMeshSlowHost(t *testing.T) {
 	for n := range f.hosts {
 		f.limit(t, n, "100mbit") // little enough that a busy machine is not what limits them
 	}
-	f.limit(t, 5, "25mbit")
+	f.limit(t, 5, "40mbit")
 	out := filepath.Join(f.dir, "mesh.jsonl")
-	all := f.start(t, "--metric", "bandwidth", "--sizes", "32KiB", "--depth", "16", "--wait", "block", "--rounds", "8", "--round", "100ms", "--warmup", "30ms",
+	all := f.start(t, "--one-way", "--metric", "bandwidth", "--sizes", "32KiB", "--depth", "16", "--wait", "block", "--rounds", "6", "--round", "80ms", "--warmup", "20ms",
 		"--duration", "1s", "--json", "--out", out)
 	ends(t, all, 0, 0)
 	rows := cells(t, out)
-	if len(rows) != 8*7 {
-		t.Errorf("%d rows, want one for each way of each pair, 56", len(rows))
-	}
 	pairs := map[string]bool{}
 	for _, c := range rows {
 		pairs[c.InitiatorHost+" "+c.TargetHost] = true
@@ -198,12 +196,23 @@ func TestNamespaceMeshSlowHost(t *testing.T) {
 			t.Errorf("%s to %s: %s %s", c.InitiatorHost, c.TargetHost, c.Status, c.Reason)
 		}
 	}
-	if len(pairs) != 56 {
-		t.Errorf("%d ways of pairs, want 56", len(pairs))
+	if len(pairs) != 28 || len(rows) != 28 {
+		t.Errorf("%d rows of %d pairs, want one of each of 28", len(rows), len(pairs))
 	}
 	a := answerOf(t, all[0])
-	if len(a.Suspects) != 1 || a.Suspects[0].Name != "host node5" {
-		t.Errorf("suspects: %+v; want host node5 and nothing else", a.Suspects)
+	if len(a.Suspects) == 0 || a.Suspects[0].Name != "host node5" {
+		t.Errorf("suspects: %+v; want host node5 first", a.Suspects)
+	}
+	for i, s := range a.Suspects {
+		if s.Kind == "host" && i > 0 {
+			t.Errorf("%s is named as well: %v", s.Name, s.Says)
+		}
+	}
+	// A busy machine makes the pairs of a round slower by some tens of per cent, and those are then named: truly, but not for what this test did to them.
+	m, err := matrix.Of(matrix.Options{}, results.Run{Cells: rows})
+	must(t, err)
+	if found := matrix.Suspects(m.Reports(matrix.Judge{MinEffect: 0.45})); len(found) != 1 || found[0].Name != "host node5" {
+		t.Errorf("suspects by 45 %% or more: %+v; want host node5 and nothing else", found)
 	}
 	for n, p := range all[1:] {
 		contains(t, p.stderr.String(), fmt.Sprintf("rank %d on node%d of 8 joined", n+1, n+1), "the mesh has ended")
@@ -213,12 +222,13 @@ func TestNamespaceMeshSlowHost(t *testing.T) {
 // Seven hosts send to one whose port is limited: together they get what it lets through.
 func TestNamespaceMeshIncast(t *testing.T) {
 	f := newFabric(t, 8)
-	f.limit(t, 3, "300mbit")
+	f.limit(t, 3, "100mbit")
 	out := filepath.Join(f.dir, "mesh.jsonl")
-	all := f.start(t, "--pattern", "incast", "--to", "node3", "--loaded", "--metric", "bandwidth", "--sizes", "64KiB", "--depth", "4",
-		"--rounds", "6", "--round", "500ms", "--duration", "4s", "--out", out)
+	// What is in flight fits into the port's queue: what is measured is the limit and not how TCP finds it.
+	all := f.start(t, "--pattern", "incast", "--to", "node3", "--loaded", "--metric", "bandwidth", "--sizes", "64KiB", "--depth", "4", "--wait", "block",
+		"--rounds", "4", "--round", "1s", "--duration", "5s", "--out", out)
 	ends(t, all, 0, 0)
-	want := goodput(300e6)
+	want := goodput(100e6)
 	sums := 0
 	for _, c := range cells(t, out) {
 		if c.Rail != "all" {
@@ -349,5 +359,39 @@ func TestNamespaceMeshFirstRankKilled(t *testing.T) {
 	}
 	for n, p := range all[1:] {
 		contains(t, p.stderr.String(), fmt.Sprintf("rank %d on node%d", n+1, n+1), "went away", "control.vanished")
+	}
+}
+
+// Two devices on each host: every pair is measured over each rail alone, and in a stage that loads over both at once.
+func TestNamespaceMeshRails(t *testing.T) {
+	f := newFabric(t, 3)
+	must(t, ip("-n", f.space, "link", "add", "br1", "type", "bridge"))
+	must(t, ip("-n", f.space, "link", "set", "br1", "up"))
+	for n := range f.hosts {
+		ns, port := f.host(n), fmt.Sprintf("q%d", n)
+		must(t, ip("link", "add", "eth1", "netns", ns, "type", "veth", "peer", "name", port, "netns", f.space))
+		must(t, ip("-n", f.space, "link", "set", port, "master", "br1", "up"))
+		must(t, ip("-n", ns, "addr", "add", fmt.Sprintf("10.79.0.%d/24", n+1), "dev", "eth1"))
+		must(t, ip("-n", ns, "link", "set", "eth1", "up"))
+	}
+	out := filepath.Join(f.dir, "mesh.jsonl")
+	all := f.start(t, "--device", "eth0,eth1", "--one-way", "--loaded", "--metric", "bandwidth", "--sizes", "64KiB", "--rounds", "2", "--round", "20ms", "--duration", "100ms", "--iterations", "16", "--out", out)
+	ends(t, all, 0, 0)
+	rows := map[string]int{}
+	for _, c := range cells(t, out) {
+		if c.Status != results.StatusOK {
+			t.Errorf("%s to %s over %s: %s %s", c.InitiatorHost, c.TargetHost, c.Rail, c.Status, c.Reason)
+		}
+		rows[c.Schedule+" "+c.Rail]++
+		if c.Rail == "all" {
+			continue
+		}
+		if net := map[string]string{"eth0": "10.78.0.", "eth1": "10.79.0."}[c.Rail]; c.Path == nil || !strings.HasPrefix(c.Path.Initiator.Address, net) || !strings.HasPrefix(c.Path.Target.Address, net) {
+			t.Errorf("a row of rail %s went %+v", c.Rail, c.Path)
+		}
+	}
+	want := map[string]int{"all-pairs eth0": 3, "all-pairs eth1": 3, "all-to-all eth0": 3, "all-to-all eth1": 3, "all-to-all all": 1}
+	if fmt.Sprint(rows) != fmt.Sprint(want) {
+		t.Errorf("rows %v, want %v", rows, want)
 	}
 }
