@@ -506,13 +506,13 @@ func (p *stagedLoop) advance(f *flow) (moved bool, err error) {
 		}
 	}
 	if p.initiates {
-		p.confirm(f)
+		err = p.confirm(f)
 	}
-	return moved, nil
+	return moved, err
 }
 
 // confirm stamps the operations that are done by the loop's meaning of it.
-func (p *stagedLoop) confirm(f *flow) {
+func (p *stagedLoop) confirm(f *flow) error {
 	var done uint64
 	switch {
 	case p.l.Op == transports.Read && p.l.Notify:
@@ -524,11 +524,15 @@ func (p *stagedLoop) confirm(f *flow) {
 	default:
 		done = f.out.ops
 	}
+	if done > f.started {
+		return errSurplus
+	}
 	if done > f.done {
 		f.done = done
 		p.now = transports.Now()
 		f.stamps.Complete(p.now, done, upTo(f.sums, done))
 	}
+	return nil
 }
 
 // take takes in one event.

@@ -175,6 +175,10 @@ func TestStagedPeerIsNotBelieved(t *testing.T) {
 	if err := s.sent(nil); fault.CodeOf(err) != fault.VerbsDisagree {
 		t.Errorf("a chunk that was never posted is confirmed: %v", err)
 	}
+	loop := &stagedLoop{e: &endpoint{}, l: &transports.Loop{Op: transports.Read}, initiates: true}
+	if err := loop.confirm(&flow{in: &receiver{landed: 3}, started: 2}); fault.CodeOf(err) != fault.VerbsDisagree {
+		t.Errorf("more operations have landed than were started: %v", err)
+	}
 	onDouble(t)
 	cudatest.Load(t, "FAKECUDA_DEVICES", "1")
 	o := stagedOptions("fake0", "65536", "2")
