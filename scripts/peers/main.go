@@ -1,7 +1,11 @@
 // Command peers measures hopbench and its TCP peers (iperf3, sockperf) in turn on one machine and prints the ratio of medians with
 // its 95 % interval. It is what `make peers` runs.
 //
-//	peers -hopbench bin/hopbench -rounds 9 -over loopback,veth
+//	make peers                                                                all: both places, both congestion controls (20 minutes)
+//	make peers PEERSFLAGS="-over veth"                                        every comparison between two network namespaces
+//	make peers PEERSFLAGS="-over loopback -run spin"                          one comparison: -run is a regular expression of their names
+//	make peers PEERSFLAGS="-over loopback -run '128 KiB'"
+//	make peers PEERSFLAGS="-over loopback -congestion cubic -run '4 streams'"
 //
 // Both get the same congestion control, message size and CPUs: the initiator's on CPU 0, the target's on CPU 1. A round is one run of each,
 // in an order that alternates. veth needs root: two network namespaces are made and removed.
@@ -67,6 +71,11 @@ func run() error {
 	for _, tool := range []string{"iperf3", "sockperf"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return fmt.Errorf("%s is not installed: %w", tool, err)
+		}
+	}
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		if now, err := strconv.ParseFloat(strings.Fields(string(load))[0], 64); err == nil && now > 0.5 {
+			fmt.Fprintf(os.Stderr, "peers: the load average is %.2f: on a machine that does something else the ratios say little\n", now)
 		}
 	}
 	fmt.Printf("%-44s %9s %9s %7s  %s\n", "comparison (medians of "+strconv.Itoa(o.rounds)+" rounds in turn)", "hopbench", "peer", "ratio", "95 % interval")
