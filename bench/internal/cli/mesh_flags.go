@@ -91,7 +91,7 @@ func (f *meshFlags) define(cmd *cobra.Command) {
 			take(fl)
 		}
 	}
-	for name := range f.run.settings {
+	for _, name := range sortedKeys(f.run.settings) { // the same order in each help page
 		take(inner.Flags().Lookup(name))
 	}
 	becomes := func(name, value, usage string) {
