@@ -264,3 +264,36 @@ func TestNamesAndAddresses(t *testing.T) {
 		}
 	}
 }
+
+// All ranks of a job dial at the same moment.
+func TestManyRanksMeet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a hundred ranks in one process take seconds")
+	}
+	const many = 100
+	m := gather(t, many, GatherOptions{Limit: 2 * time.Minute})
+	start := time.Now()
+	var ends []chan error
+	for n := 1; n < many; n++ {
+		ends = append(ends, m.rank(t, n, many, func(_ *control.Member, o *control.JoinOptions, _ *control.Token) { o.Limit = 2 * time.Minute }))
+	}
+	var mesh *Mesh
+	select {
+	case mesh = <-m.got:
+	case <-time.After(3 * time.Minute):
+		t.Fatal("they do not meet")
+	}
+	if err := wait(t, m.err); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d ranks met after %v", many, time.Since(start).Round(time.Millisecond))
+	if gone := mesh.Alive(t.Context()); len(mesh.Members) != many || len(gone) != 0 {
+		t.Errorf("%d members, gone %v", len(mesh.Members), gone)
+	}
+	mesh.End("", false)
+	for _, e := range ends {
+		if err := wait(t, e); err != nil {
+			t.Error(err)
+		}
+	}
+}
