@@ -222,11 +222,8 @@ func (j Judge) judge(l *Layer, many int) Report {
 	}
 	g.sigma = max(g.sigma, 1e-6)
 	g.slow = make([]bool, n)
-	slow, told := g.slowHosts()
+	slow := g.slowHosts()
 	g.explain()
-	if !told {
-		return r
-	}
 	for _, u := range g.fold(g.fold(slow, g.machine, Host), g.group, Group) {
 		r.Findings = append(r.Findings, u.finding)
 	}

@@ -170,6 +170,17 @@ func sorted(f []Finding) []Finding {
 	return f
 }
 
+// TestNoDoubtOfAFoundHost: where a host is named, nothing says that it could not be.
+func TestNoDoubtOfAFoundHost(t *testing.T) {
+	for n := 4; n < 9; n++ {
+		for _, r := range (truth{n: n, sigma: 0.01, slow: slowIf(isHost(1), 0.3)}).mesh(t, rand.New(rand.NewPCG(uint64(n), 1))).Reports(Judge{}) {
+			if names(r.Findings) != "host n1" || strings.Contains(strings.Join(r.Doubts, "\n"), "cannot be told") {
+				t.Errorf("%d hosts: %s, and %q", n, names(r.Findings), r.Doubts)
+			}
+		}
+	}
+}
+
 // TestNotTold: what cannot be told is said, and nothing is named.
 func TestNotTold(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
@@ -190,6 +201,9 @@ func TestNotTold(t *testing.T) {
 		"half, each by itself": {truth{n: 8, sigma: 0.01, slow: func(a, b int) float64 {
 			return slowIf(func(a, b int) bool { return a > 3 }, 0.5)(a, b) * slowIf(func(a, b int) bool { return b > 3 }, 0.5)(a, b)
 		}}, "the hosts fall into two groups, of which one is slower by 50 % (50 % of the hosts): n4, n5, n6, n7; and n0, n1, n2, n3"},
+		"two of four": {truth{n: 4, sigma: 0.01, slow: func(a, b int) float64 {
+			return slowIf(func(a, b int) bool { return a > 1 }, 0.5)(a, b) * slowIf(func(a, b int) bool { return b > 1 }, 0.5)(a, b)
+		}}, "the hosts fall into two groups, of which one is slower by 50 % (50 % of the hosts): n2, n3; and n0, n1"},
 		"a ring": {truth{n: 8, sigma: 0.03, skip: func(a, b int) bool { return b != (a+1)%8 }}, "too few to tell"},
 	} {
 		var doubts []string

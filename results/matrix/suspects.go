@@ -12,8 +12,9 @@ type culprit struct {
 	finding Finding
 }
 
-// slowHosts finds the hosts whose own part is out of line. told is false where they are no minority, so that nothing can be called normal.
-func (g *judged) slowHosts() (units []culprit, told bool) {
+// slowHosts finds the hosts whose own part is out of line. The parts are against their median and most of a host's figures must be slow against the
+// population's, so those that are found are fewer than half.
+func (g *judged) slowHosts() (slow []culprit) {
 	type part struct {
 		host  int
 		log   float64
@@ -30,20 +31,8 @@ func (g *judged) slowHosts() (units []culprit, told bool) {
 	for h, v := range all {
 		away[h] = math.Abs(v - mid)
 	}
-	natural := middle(away) / 0.6745 // how much hosts differ here anyway
-	if two, low, high, share := levels(all, g.least, 6); two {
-		var slow, fast []string
-		for h, v := range all {
-			if v-low < high-v {
-				slow = append(slow, g.hosts[h])
-			} else {
-				fast = append(fast, g.hosts[h])
-			}
-		}
-		g.doubt("the hosts fall into two groups, of which one is slower by %.0f %% (%.0f %% of the hosts): %s; and %s: which of them is normal cannot be told from these alone",
-			100*(1-math.Exp(low-high)), 100*share, some(slow, 8), some(fast, 8))
-	}
 	critical := g.criticalHost()
+	natural := middle(away) / 0.6745 // how much hosts differ here anyway
 	var found []part
 	for h := range g.n {
 		in, out := g.figures(h)
@@ -73,13 +62,17 @@ func (g *judged) slowHosts() (units []culprit, told bool) {
 		}
 		found = append(found, p)
 	}
-	if 2*len(found) >= g.n {
-		var names []string
-		for _, p := range found {
-			names = append(names, g.hosts[p.host])
+	if two, low, high, share := levels(all, g.least, fewest); two && len(found) == 0 && high-low > 2*critical*g.sigma/math.Sqrt(float64(slices.Max(g.degree))) {
+		var less, more []string
+		for h, v := range all {
+			if v-low < high-v {
+				less = append(less, g.hosts[h])
+			} else {
+				more = append(more, g.hosts[h])
+			}
 		}
-		g.doubt("%d of %d hosts are slower than the others (%s): that is no minority, and which of them are normal cannot be told", len(found), g.n, some(names, 8))
-		return nil, false
+		g.doubt("the hosts fall into two groups, of which one is slower by %.0f %% (%.0f %% of the hosts): %s; and %s: which of them is normal cannot be told from these alone",
+			100*(1-math.Exp(low-high)), 100*share, some(less, 8), some(more, 8))
 	}
 	slices.SortStableFunc(found, func(a, b part) int { return cmp.Compare(a.log, b.log) })
 	for _, p := range found {
@@ -87,12 +80,12 @@ func (g *judged) slowHosts() (units []culprit, told bool) {
 		f := Finding{Kind: Host, Host: g.hosts[p.host], Role: p.role, Rail: g.layer.Key.Rail, Expected: g.base(g.normal()), Change: g.change(p.log), Score: p.score, Critical: critical}
 		f.Value = f.Expected * (1 + f.Change)
 		f.Slow, f.Of = g.count(p.host, [2]bool{p.role != "target", p.role != "initiator"})
-		units = append(units, culprit{[]int{p.host}, f})
+		slow = append(slow, culprit{[]int{p.host}, f})
 	}
 	if len(found) > 0 {
 		g.doubt("pairs of a slow host are not judged by themselves")
 	}
-	return units, true
+	return slow
 }
 
 // normal is the level that most pairs are at.
