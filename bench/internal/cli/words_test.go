@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -177,15 +176,11 @@ func TestMessagesSpeakToUsers(t *testing.T) {
 			defer cancel()
 			env.Context = ctx
 		}
-		began := time.Now()
 		code := Run(env, args)
 		if code != 0 {
 			failed++
 		}
 		said := errs.String()
-		if os.Getenv("SHOWWORDS") != "" {
-			fmt.Fprintf(os.Stderr, "%v %v %q %d %s", time.Since(began).Round(time.Millisecond), args[0], args[1:], code, said)
-		}
 		if code == 1 || code == 3 { // the reasons of rows stand in the tables
 			said += out.String()
 		}
