@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,7 @@ func newDoctor(env *Env) *cobra.Command {
 		root, explain, logFile, peer, tokenFile, plan, sizes string
 		names                                                []string
 		asJSON, all                                          bool
+		phase                                                time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -60,6 +62,8 @@ not; with --peer 3 when the two sides cannot work together.`,
 				return usagef("doctor: %s: choose one", strings.Join(one, " and "))
 			case given("token-file") && !given("peer"):
 				return usagef("doctor: --token-file is for --peer")
+			case given("phase-timeout") && !given("peer"):
+				return usagef("doctor: --phase-timeout is for --peer")
 			case given("explain"):
 				return explainCode(env, explain, asJSON)
 			}
@@ -76,7 +80,10 @@ not; with --peer 3 when the two sides cannot work together.`,
 				return usagef("doctor: %v", err)
 			}
 			if given("peer") {
-				return comparePeer(cmd.Context(), env, peer, tokenFile, h, names, asJSON)
+				if phase < 100*time.Millisecond || phase > time.Hour {
+					return usagef("doctor: --phase-timeout %v: 100ms to 1h are possible", phase)
+				}
+				return comparePeer(cmd.Context(), env, peer, tokenFile, h, names, phase, asJSON)
 			}
 			r := doctor.Examine(h, drivers)
 			if h.Live {
@@ -106,6 +113,7 @@ not; with --peer 3 when the two sides cannot work together.`,
 	f.StringVar(&logFile, "log", "", "explain the known lines of another program's log: a `FILE`, or - for standard input")
 	f.StringVar(&peer, "peer", "", "compare with the host that serves at `HOST:PORT`, or with a captured host")
 	f.StringVar(&tokenFile, "token-file", "", "token of the peer for --peer: a `FILE`; else HOPBENCH_TOKEN")
+	f.DurationVar(&phase, "phase-timeout", 10*time.Second, "limit of one step with the peer")
 	f.StringVar(&plan, "plan", "", "judge the limit on locked memory by the plan of `FILE`: what run --dry-run wrote, or a result file")
 	f.StringVar(&sizes, "sizes", "", "judge it by these `SIZES`, as of run")
 	f.BoolVar(&asJSON, "json", false, "write JSON")

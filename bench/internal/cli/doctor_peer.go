@@ -49,7 +49,7 @@ func peerFacts(context.Context) ([]byte, error) {
 }
 
 // comparePeer compares this host with a serving one, or with a captured one.
-func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.Host, names []string, asJSON bool) error {
+func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.Host, names []string, phase time.Duration, asJSON bool) error {
 	tool, _ := toolVersion()
 	c := &comparison{Here: doctor.SideOf(h, tool), Findings: []fault.Finding{}}
 	if _, err := os.Stat(peer); err == nil {
@@ -70,7 +70,7 @@ func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.
 		if len(names) == 0 {
 			names = []string{"tcp"}
 		}
-		if err := c.askPeer(ctx, env, peer, token, h.Live, names); err != nil {
+		if err := c.askPeer(ctx, env, peer, token, h.Live, names, phase); err != nil {
 			return err
 		}
 	}
@@ -93,9 +93,9 @@ func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.
 
 // askPeer fetches the other side's facts over the control channel, compares them, and tries the data path of each transport. A
 // peer that cannot be spoken to is a finding.
-func (c *comparison) askPeer(ctx context.Context, env *Env, peer string, token control.Token, live bool, names []string) error {
+func (c *comparison) askPeer(ctx context.Context, env *Env, peer string, token control.Token, live bool, names []string, phase time.Duration) error {
 	tool, _ := toolVersion()
-	o := control.DialOptions{ToolVersion: tool, Loop: time.Second, Connect: 5 * time.Second}
+	o := control.DialOptions{ToolVersion: tool, Loop: time.Second, Connect: phase / 2, Phase: phase}
 	p, err := control.Dial(ctx, peer, token, o)
 	if fault.CodeOf(err) == fault.PeerDeadline {
 		// It takes connections and does not answer. A greeting in small packets tells a path that loses large ones from a peer that sleeps.
@@ -142,7 +142,7 @@ func (c *comparison) askPeer(ctx context.Context, env *Env, peer string, token c
 	side := harness.NewSide(env.Drivers, harness.Limits{})
 	defer side.Close()
 	for _, name := range names {
-		proof := doctor.Prove(ctx, side, p, doctor.Trial{Transport: name})
+		proof := doctor.Prove(ctx, side, p, doctor.Trial{Transport: name, Limit: phase, Stall: phase / 5})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

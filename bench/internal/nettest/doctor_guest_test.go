@@ -105,7 +105,7 @@ step capture sh scripts/capture.sh --addresses
 echo TOKEN >/tmp/token; chmod 600 /tmp/token
 $B serve --listen 10.9.0.1:18515 --token-file /tmp/token --quiet >/tmp/serve.out 2>&1 & server=$!
 for i in $(seq 100); do grep -q listening /tmp/serve.out && break; sleep 0.5; done
-step peer $B doctor --peer 10.9.0.1:18515 --token-file /tmp/token --transport roce,tcp --json
+step peer $B doctor --peer 10.9.0.1:18515 --token-file /tmp/token --transport roce,tcp --phase-timeout 120s --json
 kill $server
 step memlock prlimit --memlock=65536 setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock $B doctor --transport roce --json
 step user prlimit --memlock=65536 setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all,+ipc_lock $B doctor --transport roce --json
