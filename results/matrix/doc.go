@@ -16,4 +16,9 @@
 // A finding is as slow as Judge.MinEffect at least, and further out than chance takes any of the pairs (or hosts) of a mesh of that size in more than
 // about one mesh of forty; both chances together, 5 % a mesh, are measured by TestSimulatedMeshes with noise that is normal in the logarithm. How far
 // is far depends on the number of hosts, since few pairs say little about their own spread: see critical.
+//
+// Simulated, with 3 % of noise from pair to pair: of 1,000 meshes in which nothing is slow 1.9 % have a finding with 4 hosts, 3.2 % with 5, 1.6 % with 8, 0.3 %
+// with 16. With noise of heavier tails (Student's t of five degrees of freedom) they are 12 % with 8 hosts and 8.5 % with 64: a
+// pair is then measured again before it is blamed. A host that is slow by 10 % is found in 99.1 % with 6 hosts and in all of 1,000 with 8 or 16; a
+// pair by 20 % in 95.9 % with 8 hosts, by 30 % in 99.9 %. No pair of a slow host was named as a pair.
 package matrix

@@ -180,3 +180,17 @@ func TestSlowHostIsNeverReportedAsPairs(t *testing.T) {
 		t.Errorf("the host is named in %d of 600", named)
 	}
 }
+
+// TestThousandHosts: a mesh that is larger than most takes 24 bytes a pair, and its one slow host is named.
+func TestThousandHosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million pairs take some seconds")
+	}
+	m := truth{n: 1000, sigma: 0.03, slow: slowIf(isHost(7), 0.8)}.mesh(t, rand.New(rand.NewPCG(1, 2)))
+	if m.Bytes() > 25e6 {
+		t.Errorf("%d bytes", m.Bytes())
+	}
+	if got := names(m.Reports(Judge{})[0].Findings); got != "host n7" {
+		t.Errorf("%s", got)
+	}
+}

@@ -34,6 +34,9 @@ const (
 	StampBytes = 16
 	// PlaceBytes is one pair of one row's matrix in package results/matrix.
 	PlaceBytes = 24
+	// JudgeBytes is what one pair takes more while its matrix is judged: two tables of logarithms, its kind, and three sorted copies. The matrices are judged
+	// one after the other.
+	JudgeBytes = 2*8 + 1 + 3*8
 	// LinkCalls are the calls of the control channel that a link takes, both sides together: open, connect and close.
 	LinkCalls = 6
 	// CellCalls are those of a row without its measured rounds: preparing, the first run over all places, which is verified, the trial that chooses the
@@ -69,7 +72,7 @@ type Estimate struct {
 //	rows          pairs times rails times (Bandwidth + Latency)
 //	result        rows times the bytes of a row of its kind, and HostBytes a host
 //	calls         pairs times rails times (LinkCalls + rows of a pair times (CellCalls + RoundCalls times CellRounds))
-//	memory        ConnectionBytes a host, PlaceBytes times N squared for each row of a pair and rail, StampBytes times Stamps times CellRounds for each pair of a
+//	memory        ConnectionBytes a host, PlaceBytes times N squared for each row of a pair and rail and JudgeBytes times N squared once, StampBytes times Stamps times CellRounds for each pair of a
 //	              round, and 16 bytes a pair of the schedule
 //	duration      rounds times (OpenSeconds + rows of a pair times CellSeconds): the pairs of a round are measured at the same time
 func (s Size) Estimate() (*Estimate, error) {
@@ -107,7 +110,7 @@ func (s Size) Estimate() (*Estimate, error) {
 	e.ResultBytes = e.Pairs*rails*(int64(s.Bandwidth)*BandwidthRowBytes+int64(s.Latency)*LatencyRowBytes) + n*HostBytes
 	e.ControlCalls = e.Pairs * rails * (LinkCalls + cells*(CellCalls+RoundCalls*int64(s.CellRounds)))
 	e.ConnectionBytes = n * ConnectionBytes
-	e.MatrixBytes = n * n * rails * cells * PlaceBytes
+	e.MatrixBytes = n * n * (rails*cells*PlaceBytes + JudgeBytes)
 	e.StampBytes = int64(e.PairsAtOnce) * int64(s.CellRounds) * int64(s.Stamps) * StampBytes
 	e.ScheduleBytes = 16 * e.Pairs
 	e.MemoryBytes = e.ConnectionBytes + e.MatrixBytes + e.StampBytes + e.ScheduleBytes
@@ -117,8 +120,8 @@ func (s Size) Estimate() (*Estimate, error) {
 		fmt.Sprintf("rows: %d pairs x %d rails x %d rows", e.Pairs, s.Rails, cells),
 		fmt.Sprintf("result: %d B a row of bandwidth, %d B a row of latency, %d B a host", BandwidthRowBytes, LatencyRowBytes, HostBytes),
 		fmt.Sprintf("calls: %d a link, and for each row %d and %d a round, %d rounds", LinkCalls, CellCalls, RoundCalls, s.CellRounds),
-		fmt.Sprintf("memory: %d B a control connection, %d B a place of each matrix, %d B for each of %d stamps of %d rounds of %d pairs at once, 16 B a pair of the schedule",
-			ConnectionBytes, PlaceBytes, StampBytes, s.Stamps, s.CellRounds, e.PairsAtOnce),
+		fmt.Sprintf("memory: %d B a control connection, %d B a place of each matrix and %d B of one, %d B for each of %d stamps of %d rounds of %d pairs at once, 16 B a pair of the schedule",
+			ConnectionBytes, PlaceBytes, JudgeBytes, StampBytes, s.Stamps, s.CellRounds, e.PairsAtOnce),
 		fmt.Sprintf("duration: rounds x (%g s to open and close a link + %d rows x %g s)", s.OpenSeconds, cells, s.CellSeconds),
 	}
 	return e, nil

@@ -30,7 +30,7 @@ func TestThousandHosts(t *testing.T) {
 	if want := 999 * (0.05 + 4*1); e.Seconds < want-1e-6 || e.Seconds > want+1e-6 {
 		t.Errorf("%v s, want %v", e.Seconds, want)
 	}
-	if e.MemoryBytes != e.ConnectionBytes+e.MatrixBytes+e.StampBytes+e.ScheduleBytes || e.MatrixBytes != 1000*1000*4*24 || e.ConnectionBytes != 1000*ConnectionBytes {
+	if e.MemoryBytes != e.ConnectionBytes+e.MatrixBytes+e.StampBytes+e.ScheduleBytes || e.MatrixBytes != 1000*1000*(4*24+41) || e.ConnectionBytes != 1000*ConnectionBytes {
 		t.Errorf("memory: %+v", e)
 	}
 	text, err := json.MarshalIndent(e, "", "  ")
