@@ -6,7 +6,7 @@
 #   scripts/kv-projection.sh [FOLDER]     result files go there; a folder that has some is refused
 #
 # HOPBENCH  program (default bin/hopbench)
-# TRIALS    sweeps and KV runs in turn (default 3)
+# TRIALS    sweeps and KV runs in turn (default 5: a cell of one request may fall into a time when the path loses)
 # ROUNDS    rounds of each cell (default 5)
 # MODELS    names from the catalogue (default "qwen3-8b deepseek-v3")
 # ISL       prompt tokens (default 4096)
@@ -24,7 +24,7 @@ if compgen -G "$folder/*.jsonl" >/dev/null; then
 fi
 echo "result files: $folder"
 common=(--transport "${TRANSPORT:-tcp}" --op write,read --metric bandwidth --notify --scattered --rounds "${ROUNDS:-5}" --concurrency "${AT_ONCE:-1,8}")
-for trial in $(seq "${TRIALS:-3}"); do
+for trial in $(seq "${TRIALS:-5}"); do
 	for pieces in ${PIECES:-2048 20480}; do
 		"$hopbench" run "${common[@]}" --sizes "${SIZES:-16KiB,32KiB}" --pieces "$pieces" --append --out "$folder/sweep-$trial.jsonl" >/dev/null
 	done
@@ -34,7 +34,7 @@ for trial in $(seq "${TRIALS:-3}"); do
 	"$hopbench" kv --measured "$folder/kv-$trial.jsonl" --sweep "$folder/sweep-$trial.jsonl" || true
 done
 args=()
-for trial in $(seq "${TRIALS:-3}"); do
+for trial in $(seq "${TRIALS:-5}"); do
 	args+=(--measured "$folder/kv-$trial.jsonl" --sweep "$folder/sweep-$trial.jsonl")
 done
 echo "all trials"

@@ -10,6 +10,7 @@ import (
 	"hopbench/bench/ttft/curve"
 	"hopbench/bench/ttft/report"
 	"hopbench/results"
+	"hopbench/results/unit"
 )
 
 // heldRow is one KV-shaped request over all trials.
@@ -43,6 +44,7 @@ func runHold(env *Env, f kvFlags, model string) error {
 		pairs = [][2][]string{{f.measured, f.sweeps}}
 	}
 	var rows []*heldRow
+	var all []results.Run
 	at := map[string]*heldRow{}
 	for _, pair := range pairs {
 		from, err := told(env, pair[0]...)
@@ -54,6 +56,7 @@ func runHold(env *Env, f kvFlags, model string) error {
 			return usagef("--sweep: %v", err)
 		}
 		cells, sweep := cellsOf(from), cellsOf(by)
+		all = append(append(all, from...), by...)
 		if f.fastest {
 			cells, sweep = fastest(cells), fastest(sweep)
 		}
@@ -88,10 +91,12 @@ func runHold(env *Env, f kvFlags, model string) error {
 			r.Median = &m
 		}
 	}
+	lossy := lossy(all)
 	if f.json {
 		return printJSON(env, struct {
-			Held []*heldRow `json:"held"`
-		}{rows})
+			Held  []*heldRow `json:"held"`
+			Lossy []string   `json:"lossy,omitempty"`
+		}{rows, lossy})
 	}
 	w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "request\tpath\toperation\tat once\ttrials\tmeasured\tprojected\toff\tleast to most\t")
@@ -116,10 +121,54 @@ func runHold(env *Env, f kvFlags, model string) error {
 	if f.fastest {
 		fmt.Fprintln(env.Stdout, "each figure is the fastest round of all trials, not a median: it says what the path can do, not what it does under this load")
 	}
-	for _, n := range notes {
+	for _, n := range append(notes, lossy...) {
 		fmt.Fprintf(env.Stdout, "  %s\n", n)
 	}
 	return nil
+}
+
+// muchLoss is how many times the median loss of the cells of a trial a cell must have to be named: what it shows then is a path that lost,
+// and a projection from it, or of it, says nothing of the method.
+const muchLoss = 3
+
+// lossy names the cells that lost far more than the others, by the counters that the cells themselves carry: segments sent again for each GB.
+func lossy(runs []results.Run) []string {
+	type loss struct {
+		perGB float64
+		file  string
+		cell  *results.Cell
+	}
+	var losses []loss
+	var rates []float64
+	for _, r := range runs {
+		for i := range r.Cells {
+			c := &r.Cells[i]
+			if c.Counters == nil || c.Bandwidth == nil || !c.HasFigure() {
+				continue
+			}
+			moved, lost := 0.0, 0.0
+			for _, n := range c.Bandwidth.RoundsOperations {
+				moved += float64(n) * float64(c.TotalBytes) / 1e9
+			}
+			for _, x := range c.Counters.Readings {
+				if x.Loss != nil && *x.Loss && x.Value > 0 {
+					lost += float64(x.Value)
+				}
+			}
+			if moved > 0 {
+				losses, rates = append(losses, loss{lost / moved, r.File, c}), append(rates, lost/moved)
+			}
+		}
+	}
+	var out []string
+	usual := middle(rates)
+	for _, l := range losses {
+		if l.perGB > muchLoss*max(usual, 1) {
+			out = append(out, fmt.Sprintf("%s: %s of %s, %s at once: %.0f losses a GB, where the median cell has %.0f: %s, %s", l.file, l.cell.Operation,
+				unit.Count(l.cell.Descriptors, "piece"), fmt.Sprint(max(1, l.cell.Concurrency)), l.perGB, usual, unit.Bytes(l.cell.PieceBytes)+" a piece", unit.Rate(l.cell.Bandwidth.BytesPerSecond)))
+		}
+	}
+	return out
 }
 
 // fastest keeps of each place the one cell with the fastest round, as its bandwidth: what others on the machine do only slows, so this is the

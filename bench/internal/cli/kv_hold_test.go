@@ -40,6 +40,23 @@ func TestKVHeldAgainstASweep(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "+0.0 %") || !strings.Contains(stdout, "26.2 ms") {
 		t.Fatalf("exit %d: %s%s", code, stderr, stdout)
 	}
+	// A cell that lost far more than the others is named: what it shows is a path that lost.
+	text, err := os.ReadFile(heldFile(t, "four.jsonl", 1.6e9, "", 500, 1000, 3000, 4000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	for i, lost := range []int{1, 1, 2, 40} {
+		lines[i+1] = strings.Replace(lines[i+1], `"status":"ok"`, fmt.Sprintf(`"status":"ok","counters":{"unit":"bytes","readings":[{"side":"initiator","name":"retransmits","unit":"segments","value":%d,"loss":true}]}`, lost), 1)
+	}
+	lossy := filepath.Join(t.TempDir(), "lossy.jsonl")
+	if err := os.WriteFile(lossy, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code = runsKV("--measured", kv, "--sweep", lossy)
+	if code != 0 || !strings.Contains(stdout, "lossy.jsonl: write of 4000 pieces, 1 at once: 305 losses a GB") || strings.Contains(stdout, "write of 1000 pieces") {
+		t.Fatalf("exit %d: %s%s", code, stderr, stdout)
+	}
 	for _, args := range [][]string{{"--measured", kv}, {"--measured", sweep, "--sweep", sweep}, {"--measured", kv, "--sweep", "nowhere.jsonl"}, {"qwen3-8b", "--measured", kv, "--sweep", sweep}} {
 		if _, stderr, code := runsKV(args...); code != 2 || stderr == "" {
 			t.Errorf("%v: exit %d %s", args, code, stderr)
