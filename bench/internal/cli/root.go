@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"hopbench/bench/report"
 	"hopbench/transports"
 	"hopbench/transports/fault"
 )
@@ -391,7 +392,11 @@ func version(drivers []transports.Driver) string {
 	if commit == "" {
 		commit = "unknown commit"
 	}
-	return fmt.Sprintf("hopbench %s (%s, %s %s/%s)\nback ends: %s", tool, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(backends(drivers), ", "))
+	planner := "built in"
+	if report.Built() == nil {
+		planner = "not in this build: the page of `hopbench report` does not recompute"
+	}
+	return fmt.Sprintf("hopbench %s (%s, %s %s/%s)\nback ends: %s\nplanner: %s", tool, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(backends(drivers), ", "), planner)
 }
 
 // backends are the transports of this build; those whose foreign library it was built without say so.
