@@ -58,7 +58,14 @@ type pair struct {
 	close  func()
 }
 
+// connect makes a pair whose loops have as long as a busy machine may need.
 func connect(t *testing.T, d transports.Driver, local, remote mem.Spec, settings map[string]string) (*pair, error) {
+	t.Helper()
+	return connectWithin(t, 30, d, local, remote, settings)
+}
+
+// connectWithin is connect with the seconds after which a loop without progress ends.
+func connectWithin(t *testing.T, stall float64, d transports.Driver, local, remote mem.Spec, settings map[string]string) (*pair, error) {
 	t.Helper()
 	var closers []func() error
 	p := &pair{close: func() {
@@ -85,7 +92,7 @@ func connect(t *testing.T, d transports.Driver, local, remote mem.Spec, settings
 			return nil, nil, nil, err
 		}
 		closers = append(closers, r.Close)
-		e, err := tr.NewEndpoint(transports.EndpointOptions{Region: r, Streams: 1, Depth: 4, StallSeconds: 0.3})
+		e, err := tr.NewEndpoint(transports.EndpointOptions{Region: r, Streams: 1, Depth: 4, StallSeconds: stall})
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -177,9 +184,9 @@ func TestEveryPair(t *testing.T) {
 	cudatest.Load(t, "FAKECUDA_DEVICES", "4", "FAKECUDA_P2P_BYTES_PER_SECOND", "4e8", "FAKECUDA_STAGED_BYTES_PER_SECOND", "1e8", "FAKECUDA_PEERS", "0-1,2-3,0>2")
 	d := New(nil)
 	const size = 1 << 20
-	rate := func(e transports.Endpoint) float64 {
+	rate := func(run func(*transports.Loop) error) float64 {
 		l := &transports.Loop{Op: transports.Write, Lists: whole(size), Depth: 2, Count: 4, Wait: transports.Block, Stamps: []transports.Stamps{{At: make([]int64, 8)}}}
-		if err := e.Stream(l); err != nil {
+		if err := run(l); err != nil {
 			t.Error(err)
 		}
 		s := l.Stamps[0]
@@ -205,20 +212,21 @@ func TestEveryPair(t *testing.T) {
 			if l := transports.Label(d.Name(), p.a.Path(), p.b.Path()); strings.Contains(l, "nvlink") {
 				t.Errorf("%d to %d is labelled %q", i, j, l)
 			}
-			if got := rate(p.a); got > 1.02*most {
+			if got := rate(func(l *transports.Loop) error { return p.loop(l, false) }); got > 1.02*most {
 				t.Errorf("%d to %d at %.3g, faster than its link of %.3g", i, j, got, most)
 			}
 			p.close()
 		}
 	}
-	both, err := connect(t, d, on("0", size), on("1", size), nil)
+	// Both initiate, so neither serves: each waits for the other's leave until it gives up.
+	both, err := connectWithin(t, 2, d, on("0", size), on("1", size), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	there, back := make(chan float64, 1), make(chan float64, 1)
 	begun := time.Now()
-	go func() { there <- rate(both.a) }()
-	go func() { back <- rate(both.b) }()
+	go func() { there <- rate(both.a.Stream) }()
+	go func() { back <- rate(both.b.Stream) }()
 	for _, got := range []float64{<-there, <-back} {
 		if got > 1.02*4e8 {
 			t.Errorf("both ways at once: %.3g one way", got)
@@ -268,7 +276,7 @@ func TestLostBytesAreFound(t *testing.T) {
 
 func TestDeviceThatStallsEndsTheLoop(t *testing.T) {
 	cudatest.Load(t, "FAKECUDA_COPY_LATENCY_NS", "1e9")
-	p, err := connect(t, New(nil), on("0", 4096), on("1", 4096), nil)
+	p, err := connectWithin(t, 0.3, New(nil), on("0", 4096), on("1", 4096), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
