@@ -200,8 +200,6 @@ func TestNotTold(t *testing.T) {
 		"half, each by itself": {truth{n: 8, sigma: 0.01, slow: func(a, b int) float64 {
 			return slowIf(func(a, b int) bool { return a > 3 }, 0.5)(a, b) * slowIf(func(a, b int) bool { return b > 3 }, 0.5)(a, b)
 		}}, "the hosts fall into two groups, of which one is slower by 50 % (50 % of the hosts): n4, n5, n6, n7; and n0, n1, n2, n3"},
-			return slowIf(func(a, b int) bool { return a > 1 }, 0.5)(a, b) * slowIf(func(a, b int) bool { return b > 1 }, 0.5)(a, b)
-		}}, "the hosts fall into two groups, of which one is slower by 50 % (50 % of the hosts): n2, n3; and n0, n1"},
 		"a ring": {truth{n: 8, sigma: 0.03, skip: func(a, b int) bool { return b != (a+1)%8 }}, "too few to tell"},
 	} {
 		var doubts []string
