@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -14,7 +13,6 @@ import (
 
 	"hopbench/harness"
 	"hopbench/harness/control"
-	"hopbench/results"
 	"hopbench/transports/fault"
 )
 
@@ -28,38 +26,6 @@ const (
 	// lingers is how long a mesh that failed while it gathered stays open, so that ranks that come a little later learn why.
 	lingers = 5 * time.Second
 )
-
-// Member is a rank that is part of the mesh.
-type Member struct {
-	control.Member
-	// Name is how rows call it: its host's name, and "/" with its rank behind it where the host has several ranks, or where two hosts
-	// have one name.
-	Name string
-	// Address is the local address of its data connections.
-	Address netip.Addr
-	// Peer runs its part of measurements.
-	Peer harness.Peer
-	// Fingerprint is what its host is.
-	Fingerprint results.Host
-
-	arrival control.Arrival
-}
-
-// Missing is a rank that is not part of the mesh.
-type Missing struct {
-	Number int
-	// Host is its host where that is known: from what refused connections claimed, or from the engine's list of hosts.
-	Host string
-	// Why says what is known: that nothing came, or why what came was refused.
-	Why string
-}
-
-func (m Missing) String() string {
-	if m.Host == "" {
-		return fmt.Sprintf("rank %d: %s", m.Number, m.Why)
-	}
-	return fmt.Sprintf("rank %d on %s: %s", m.Number, m.Host, m.Why)
-}
 
 // GatherOptions is how the first rank takes the others in.
 type GatherOptions struct {
@@ -80,17 +46,6 @@ type GatherOptions struct {
 	Refuse error
 	// Log takes one line on what happened; nil for none.
 	Log func(line string)
-}
-
-// Mesh is the ranks that have met. The first rank's door stays open until its end: who comes late is told so.
-type Mesh struct {
-	// Members are in the order of their numbers. The first is this process, unless it left itself out, which it cannot.
-	Members []*Member
-	// Size is how many ranks were to come, and Missing those that have not.
-	Size    int
-	Missing []Missing
-
-	room *room
 }
 
 // room is the meeting as it goes on.
@@ -148,7 +103,11 @@ func Gather(ctx context.Context, l net.Listener, o GatherOptions) (*Mesh, error)
 	late, err := r.wait(ctx)
 	if err != nil {
 		r.linger(ctx, err, late)
-		r.end(err.Error(), true)
+		reason := err.Error()
+		if ctx.Err() != nil {
+			reason = "the first rank was told to end"
+		}
+		r.end(reason, true)
 		return nil, err
 	}
 	return r.mesh(), nil
@@ -241,12 +200,16 @@ func (r *room) arrive(ctx context.Context, a control.Arrival) {
 		r.dismiss(a, failure.Error())
 		return
 	case phase == measuring: // whoever is superfluous does not end it, and nobody is asked for a sign of life while loops run
-		r.o.Log(fmt.Sprintf("%v came while the mesh measures, and was sent away", a.Member))
-		r.dismiss(a, fmt.Sprintf("%v came too late: the mesh measures without it", a.Member))
+		why := "it came too late"
+		if holder != nil {
+			why = fmt.Sprintf("its number is that of %v (two ranks have the number %d)", where(holder), holder.Number)
+		}
+		r.o.Log(fmt.Sprintf("%v (%v) was sent away: %s, and the mesh measures without it", a.Member, a.From, why))
+		r.dismiss(a, fmt.Sprintf("%v was sent away: %s, and the mesh measures without it", a.Member, why))
 		return
 	case holder != nil && r.stays(ctx, holder):
-		err := fault.New(fault.PeerRefused, "gather the ranks", "", "two ranks have the number %d: one on %s and one on %s (%v)",
-			a.Member.Number, holder.Host, a.Member.Host, a.From)
+		err := fault.New(fault.PeerRefused, "gather the ranks", "", "two ranks have the number %d: %v and %v (%v)",
+			a.Member.Number, where(holder), a.Member, a.From)
 		r.fail(err)
 		r.dismiss(a, err.Error())
 		return
@@ -265,6 +228,14 @@ func (r *room) arrive(ctx context.Context, a control.Arrival) {
 	if !r.seat(m) {
 		r.arrive(ctx, a) // something changed meanwhile: look again
 	}
+}
+
+// where names a member with the address that it came from.
+func where(m *Member) string {
+	if m.Number == 0 {
+		return m.Member.String()
+	}
+	return fmt.Sprintf("%v (%v)", m.Member, m.arrival.From)
 }
 
 // seat gives a member its seat, unless that is taken or the mesh is past gathering.
@@ -434,63 +405,4 @@ func (r *room) mesh() *Mesh {
 	name(m.Members)
 	address(m.Members, r.reach)
 	return m
-}
-
-// End ends the mesh on all its ranks, and tells them why and whether that is a failure. It waits a few seconds for them at most.
-func (m *Mesh) End(reason string, failed bool) { m.room.end(reason, failed) }
-
-// Alive asks every member for a sign of life, all at once, and keeps their sessions from ending for want of calls. It returns who did
-// not answer. It must not be called while a loop runs: it is traffic.
-func (m *Mesh) Alive(ctx context.Context) map[int]error {
-	var mu sync.Mutex
-	gone := map[int]error{}
-	var all sync.WaitGroup
-	for _, member := range m.Members {
-		all.Go(func() {
-			if err := member.Peer.Alive(ctx); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				gone[member.Number] = err
-			}
-		})
-	}
-	all.Wait()
-	return gone
-}
-
-// name gives members the names that rows call them by.
-func name(members []*Member) {
-	count := map[string]int{}
-	for _, m := range members {
-		count[m.Host]++
-	}
-	for _, m := range members {
-		if m.Name = m.Host; count[m.Host] > 1 {
-			m.Name = fmt.Sprintf("%s/%d", m.Host, m.Number)
-		}
-	}
-}
-
-// address chooses the local addresses of the data connections: what a rank was told, else the one by which it reached the first rank,
-// which is known to work. The first rank takes the one by which most others came; and a rank of its host that came over loopback, where
-// other hosts are in the mesh, takes the first rank's, since loopback leads nowhere from there.
-func address(members []*Member, reach map[netip.Addr]int) {
-	var first netip.Addr
-	for _, a := range slices.SortedFunc(maps.Keys(reach), netip.Addr.Compare) {
-		if !first.IsValid() || (first.IsLoopback() && !a.IsLoopback()) || (first.IsLoopback() == a.IsLoopback() && reach[a] > reach[first]) {
-			first = a
-		}
-	}
-	for _, m := range members {
-		switch {
-		case m.Bind.IsValid():
-			m.Address = m.Bind
-		case m.Number == 0:
-			m.Address = first
-		default:
-			if m.Address = m.Local; m.Address.IsLoopback() && first.IsValid() {
-				m.Address = first
-			}
-		}
-	}
 }

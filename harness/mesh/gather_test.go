@@ -133,7 +133,7 @@ func TestRanksMeetAndEndTogether(t *testing.T) {
 		t.Errorf("gone: %v", gone)
 	}
 	// Who comes late is told so, and changes nothing.
-	says(t, wait(t, m.rank(t, 2, 4)), fault.PeerRefused, "rank 2 on node2 came too late")
+	says(t, wait(t, m.rank(t, 2, 4)), fault.PeerRefused, "rank 2 on node2 was sent away: its number is that of rank 2 on node2 (127.0.0.1:", "two ranks have the number 2")
 	mesh.End("", false)
 	for _, e := range ends {
 		if err := wait(t, e); err != nil {
@@ -222,7 +222,7 @@ func TestWhoIsMissingIsLeftOut(t *testing.T) {
 	if names := strings.Join(mesh.Names(), ","); names != "node0,,node2," {
 		t.Errorf("names %s", names)
 	}
-	says(t, wait(t, m.rank(t, 3, 4)), fault.PeerRefused, "came too late")
+	says(t, wait(t, m.rank(t, 3, 4)), fault.PeerRefused, "rank 3 on node3 was sent away: it came too late")
 	mesh.End("rank 0 says so", true)
 	says(t, wait(t, here), fault.PeerRefused, "rank 0 says so")
 }

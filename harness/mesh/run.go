@@ -219,30 +219,6 @@ func (p *part) flow(pair schedule.Pair, rail int, kind string, background bool) 
 	return p.at[key]
 }
 
-// member is the rank with a number, which is here.
-func (m *Mesh) member(number int) *Member {
-	at, _ := slices.BinarySearchFunc(m.Members, number, func(m *Member, n int) int { return m.Number - n })
-	return m.Members[at]
-}
-
-// Names are what ranks are called, by number; those that are not here have none.
-func (m *Mesh) Names() []string {
-	names := make([]string, m.Size)
-	for _, member := range m.Members {
-		names[member.Number] = member.Name
-	}
-	return names
-}
-
-// Present says which ranks are here, by number.
-func (m *Mesh) Present() []bool {
-	here := make([]bool, m.Size)
-	for _, member := range m.Members {
-		here[member.Number] = true
-	}
-	return here
-}
-
 // parts joins the progress of several runs of the harness into one.
 type parts struct {
 	done, of int

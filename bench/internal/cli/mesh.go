@@ -2,19 +2,12 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -186,82 +179,6 @@ func (f *meshFlags) first(cmd *cobra.Command, me place, token control.Token, wro
 	return err
 }
 
-// listen opens the first rank's port: on loopback alone where all ranks are on this host, else on every address, since which of them
-// the name in First stands for on another host is not this host's to know.
-func (f *meshFlags) listen(ctx context.Context, me place) (net.Listener, error) {
-	addr := f.listenAt
-	if addr == "" {
-		host, port, err := net.SplitHostPort(me.Address(f.port))
-		if err != nil {
-			return nil, usagef("--first %s: %v", me.First, err)
-		}
-		local, others := areHere(ctx, host)
-		switch {
-		case local == nil && len(others) > 0:
-			return nil, exitError{1, fmt.Errorf("%v: the first rank is to be reached at %s (%s), and that is not this host: "+
-				"start rank 0 there, or say with --listen where it listens", me.member, host, strings.Join(others, ", "))}
-		case local != nil && *local:
-			addr = net.JoinHostPort(host, port)
-		default:
-			addr = ":" + port
-		}
-	}
-	l, err := control.Listen(ctx, addr)
-	if err == nil {
-		return l, nil
-	}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, exitError{1, fmt.Errorf("%v: port %s is taken on this host: is another rank 0 here? --first-port chooses another one, for all ranks", me.member, addr)}
-	}
-	return nil, usagef("%v: listen on %s: %s", me.member, addr, listenCause(err))
-}
-
-// areHere says whether a host's name stands for addresses of this host: true where they are all loopback, false where one is another
-// address of this host, nil where none is. A name that cannot be resolved is nil without addresses.
-func areHere(ctx context.Context, host string) (loopback *bool, addresses []string) {
-	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	found, err := net.DefaultResolver.LookupNetIP(limited, "ip", host)
-	if err != nil {
-		return nil, nil
-	}
-	all := true
-	here := false
-	own := ownAddresses()
-	for _, a := range found {
-		a = a.Unmap().WithZone("")
-		addresses = append(addresses, a.String())
-		switch {
-		case a.IsLoopback():
-			here = true
-		case slices.Contains(own, a):
-			here, all = true, false
-		}
-	}
-	if !here {
-		return nil, addresses
-	}
-	// A name that stands for loopback by this host's own /etc/hosts stands for something else on other hosts.
-	if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
-		all = false
-	}
-	return &all, addresses
-}
-
-func ownAddresses() []netip.Addr {
-	var own []netip.Addr
-	list, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil
-	}
-	for _, a := range list {
-		if p, err := netip.ParsePrefix(a.String()); err == nil {
-			own = append(own, p.Addr().Unmap().WithZone(""))
-		}
-	}
-	return own
-}
-
 // hostOf is the engine's host of a rank, where there is one host a rank: only then is the order of hosts that of the ranks.
 func (f *meshFlags) hostOf(me place) func(int) string {
 	if len(me.Hosts) != me.Size {
@@ -409,43 +326,18 @@ func (f *meshFlags) here(m *mesh.Mesh, l *mesh.Layout) string {
 	for _, member := range m.Members {
 		hosts[member.HostID+member.Host] = true
 	}
-	text := fmt.Sprintf("%d ranks on %d hosts are here; %s: %d pairs in %d rounds", len(m.Members), len(hosts), l.Pattern, l.Pairs(), len(l.Stages))
+	text := fmt.Sprintf("%d ranks on %s are here; %s: %s in %s", len(m.Members), count(len(hosts), "host"), l.Pattern, count(l.Pairs(), "pair"), count(len(l.Stages), "round"))
 	if len(m.Missing) > 0 {
-		text += fmt.Sprintf("; %d are left out", len(m.Missing))
+		text += fmt.Sprintf("; %s left out", count(len(m.Missing), "rank"))
 	}
 	return text
 }
 
-// header is the first record of the result file.
-func (f *meshFlags) header(me place, m *mesh.Mesh) (*results.Header, error) {
-	encoded, err := json.Marshal(f.plans[0])
-	if err != nil {
-		return nil, err
+func count(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
 	}
-	tool, commit := toolVersion()
-	seed := int64(f.plans[0].Seed)
-	h := &results.Header{
-		Schema: results.Schema, ToolVersion: tool, ToolCommit: commit, Started: f.env.Now(), Plan: encoded, Seed: &seed,
-		Hosts: []results.Host{}, Settings: processSettings(), Command: append([]string{"hopbench"}, f.env.args...),
-	}
-	h.Settings["mesh_pattern"], h.Settings["mesh_size"] = f.pattern, strconv.Itoa(m.Size)
-	h.Settings["mesh_rank_source"] = me.Source
-	for _, member := range m.Members {
-		host := member.Fingerprint
-		host.Role, host.ToolVersion = fmt.Sprintf("rank %d", member.Number), tool
-		h.Hosts = append(h.Hosts, host)
-		rank := fmt.Sprintf("mesh_rank_%d", member.Number)
-		if member.Name != host.Hostname {
-			h.Settings[rank+"_name"] = member.Name
-		}
-		if member.Chosen != "" {
-			h.Settings[rank+"_devices"] = member.Chosen
-		}
-	}
-	for _, missing := range m.Missing {
-		h.Settings[fmt.Sprintf("mesh_rank_%d_missing", missing.Number)] = missing.String()
-	}
-	return h, nil
+	return fmt.Sprintf("%d %ss", n, word)
 }
 
 // crossing parts transports into those that can have their two sides in two processes, found by opening them, and those that cannot.
@@ -466,69 +358,4 @@ func crossing(ctx context.Context, env *Env, names []string) (cross, inside []st
 		}
 	}
 	return cross, inside
-}
-
-// printDry says what would be measured, and for how long.
-func (f *meshFlags) printDry(me place) error {
-	var names []string
-	if len(me.Hosts) == me.Size {
-		names = me.Hosts
-	}
-	l, err := f.layout(me.Size, names, nil)
-	if err != nil {
-		return usagef("%v", err)
-	}
-	rows, seconds := l.Cost(f.plans, f.bothWays, f.oneWay)
-	if f.run.json {
-		e := json.NewEncoder(f.env.Stdout)
-		e.SetIndent("", "  ")
-		type round struct {
-			Schedule string   `json:"schedule"`
-			Pairs    [][2]int `json:"pairs"` // initiator, target
-		}
-		rounds := []round{}
-		for _, s := range l.Stages {
-			r := round{Schedule: s.Schedule}
-			for _, p := range s.Pairs {
-				r.Pairs = append(r.Pairs, [2]int{p.From, p.To})
-			}
-			rounds = append(rounds, r)
-		}
-		return e.Encode(map[string]any{
-			"pattern": l.Pattern, "ranks": me.Size, "pairs": l.Pairs(), "rounds": rounds, "rows": rows, "estimate_seconds": seconds,
-			"plans": f.plans, "rank_source": me.Source,
-		})
-	}
-	return writeDry(f.env.Stdout, me, l, rows, seconds, names)
-}
-
-// mostRounds is how many rounds a dry run spells out.
-const mostRounds = 16
-
-func writeDry(w io.Writer, me place, l *mesh.Layout, rows int, seconds float64, names []string) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %d ranks: %d pairs in %d rounds, %d rows, about %s\n", l.Pattern, me.Size, l.Pairs(), len(l.Stages), rows, (time.Duration(seconds * float64(time.Second))).Round(time.Second))
-	called := func(n int) string {
-		if names == nil {
-			return strconv.Itoa(n)
-		}
-		return names[n]
-	}
-	for i, s := range l.Stages {
-		if i == mostRounds {
-			fmt.Fprintf(&b, "and %d more rounds\n", len(l.Stages)-i)
-			break
-		}
-		var pairs []string
-		for j, p := range s.Pairs {
-			if j == mostRounds {
-				pairs = append(pairs, fmt.Sprintf("and %d more", len(s.Pairs)-j))
-				break
-			}
-			pairs = append(pairs, called(p.From)+"->"+called(p.To))
-		}
-		fmt.Fprintf(&b, "%4d  %s: %s\n", i+1, s.Schedule, strings.Join(pairs, "  "))
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

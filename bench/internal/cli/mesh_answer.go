@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"hopbench/harness/mesh"
@@ -66,6 +67,38 @@ func (t *tally) add(c *results.Cell) error {
 		t.spread = max(t.spread, seconds)
 	}
 	return t.mesh.Add(c)
+}
+
+// header is the first record of the result file.
+func (f *meshFlags) header(me place, m *mesh.Mesh) (*results.Header, error) {
+	encoded, err := json.Marshal(f.plans[0])
+	if err != nil {
+		return nil, err
+	}
+	tool, commit := toolVersion()
+	seed := int64(f.plans[0].Seed)
+	h := &results.Header{
+		Schema: results.Schema, ToolVersion: tool, ToolCommit: commit, Started: f.env.Now(), Plan: encoded, Seed: &seed,
+		Hosts: []results.Host{}, Settings: processSettings(), Command: append([]string{"hopbench"}, f.env.args...),
+	}
+	h.Settings["mesh_pattern"], h.Settings["mesh_size"] = f.pattern, strconv.Itoa(m.Size)
+	h.Settings["mesh_rank_source"] = me.Source
+	for _, member := range m.Members {
+		host := member.Fingerprint
+		host.Role, host.ToolVersion = fmt.Sprintf("rank %d", member.Number), tool
+		h.Hosts = append(h.Hosts, host)
+		rank := fmt.Sprintf("mesh_rank_%d", member.Number)
+		if member.Name != host.Hostname {
+			h.Settings[rank+"_name"] = member.Name
+		}
+		if member.Chosen != "" {
+			h.Settings[rank+"_devices"] = member.Chosen
+		}
+	}
+	for _, missing := range m.Missing {
+		h.Settings[fmt.Sprintf("mesh_rank_%d_missing", missing.Number)] = missing.String()
+	}
+	return h, nil
 }
 
 // verdict is the exit status of a whole mesh.

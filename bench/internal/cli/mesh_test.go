@@ -122,7 +122,7 @@ func TestMeshOfProcesses(t *testing.T) {
 	args := func(n int) []string { return numbered(n, 3, append(quickMesh, "--out", out, "--json")...) }
 	first := r.start(t, nil, args(0)...)
 	others := []*ranked{r.start(t, nil, args(1)...), r.start(t, nil, args(2)...)}
-	first.fails(t, 0, "rank 0 on "+hostname(t)+" of 3 waits for the others", "flags (--rank 0, --size 3)", "3 ranks on 1 hosts are here", "all-pairs: 3 pairs")
+	first.fails(t, 0, "rank 0 on "+hostname(t)+" of 3 waits for the others", "flags (--rank 0, --size 3)", "3 ranks on 1 host are here", "all-pairs: 3 pairs")
 	for n, p := range others {
 		p.fails(t, 0, fmt.Sprintf("rank %d on %s of 3 joined", n+1, hostname(t)), "the mesh has ended")
 	}
@@ -235,7 +235,7 @@ func TestMeshBadRanks(t *testing.T) {
 		first := r.start(t, nil, numbered(0, 3)...)
 		a, b := r.start(t, nil, numbered(1, 3)...), r.start(t, nil, numbered(1, 3)...)
 		for _, p := range []*ranked{first, a, b} {
-			p.fails(t, 1, "two ranks have the number 1: one on "+host+" and one on "+host)
+			p.fails(t, 1, "two ranks have the number 1: rank 1 on "+host+" (127.0.0.1:", " and rank 1 on "+host)
 		}
 	})
 	run("sizes differ", func(t *testing.T, r *ranks) {
