@@ -16,6 +16,7 @@ const (
 	RDMANoGID         Code = "verbs.no-gid"
 	RDMAGIDForeign    Code = "verbs.gid-foreign"
 	RDMAGIDLinkLocal  Code = "verbs.gid-link-local"
+	RDMAGIDStale      Code = "verbs.gid-stale"
 	RDMARoCEv1        Code = "verbs.roce-v1"
 	RDMAMTUCap        Code = "verbs.mtu-cap"
 	RDMANetNS         Code = "verbs.netns-exclusive"
@@ -95,6 +96,9 @@ var rdmaHostRows = []Row{
 	{RDMAGIDLinkLocal, NotReady, "the only GIDs are link-local",
 		"A link-local address (fe80::) reaches neighbours of one segment and no further, and vanishes with the interface. The queue pair then times out on its way to RTR.",
 		[]Fix{{Shell, "give the interface an IPv4 address, or a global or unique-local IPv6 one"}}},
+	{RDMAGIDStale, NotReady, "the GID's address is not on its interface",
+		"Entries of the GID table follow the addresses of an interface, and an address that has gone may leave its entry behind. A peer that is told such a GID sends to an address that nobody answers for: the queue pair times out on its way to RTR, or ends with status 12.",
+		[]Fix{{Shell, "`ip addr show dev IFACE`; set the interface down and up again, or name an entry whose address is there with --gid-index"}}},
 	{RDMARoCEv1, NotReady, "only RoCE v1 is offered",
 		"RoCE v1 frames are not routed and need the same type on both sides. A peer that chose v2 does not answer.",
 		[]Fix{{Shell, "set the default RoCE mode to v2 where the driver lets it (cma_roce_mode), or give the interface an IP address"}, {Fabric, "keep both ends in one Ethernet segment"}}},

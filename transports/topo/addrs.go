@@ -99,16 +99,10 @@ func liveAddrs(name string) (out []string) {
 // Routed reports whether anything beyond this host can be reached through the interface, as far as its addresses and routes tell.
 func (d *NetDev) Routed() bool { return d.Default || len(d.Subnets) > 0 || len(d.Addrs) > 0 }
 
-// Prefixes are the networks in which the interface has an address, IPv4 and IPv6, without link-local ones.
-func (d *NetDev) Prefixes() (out []netip.Prefix) {
-	for _, s := range slices.Concat(d.Addrs, d.Subnets) {
+// Has reports whether addr is one of the interface's own addresses.
+func (d *NetDev) Has(addr netip.Addr) bool {
+	return slices.ContainsFunc(d.Addrs, func(s string) bool {
 		p, err := netip.ParsePrefix(s)
-		if err != nil || p.Addr().IsLinkLocalUnicast() {
-			continue
-		}
-		if p = p.Masked(); !slices.Contains(out, p) {
-			out = append(out, p)
-		}
-	}
-	return out
+		return err == nil && p.Addr() == addr.Unmap().WithZone("")
+	})
 }

@@ -44,7 +44,7 @@ func Checks(link string) []transports.Check {
 		list = append(list, transports.Check{Code: code, Title: title, Needs: ready, Run: run})
 	}
 	advice(fault.RDMAMemlock, "enough memory can be locked", c.memlock)
-	for _, k := range []fault.Code{fault.RDMASoftware, fault.RDMAPKeyLimited, fault.RDMAGIDLinkLocal, fault.RDMARoCEv1, fault.RDMAMTUCap, fault.RDMABond, fault.RDMACounters} {
+	for _, k := range []fault.Code{fault.RDMASoftware, fault.RDMAPKeyLimited, fault.RDMAGIDLinkLocal, fault.RDMAGIDStale, fault.RDMARoCEv1, fault.RDMAMTUCap, fault.RDMABond, fault.RDMACounters} {
 		advice(k, title(k), func(h *topo.Host) []fault.Finding { return c.warning(h, k) })
 	}
 	advice(fault.RDMANetNS, "RDMA devices are shared between network namespaces", c.netns)
