@@ -257,6 +257,9 @@ func (f *runFlags) printPlan(ctx context.Context, p harness.Plan, skipped map[st
 	var over []string
 	if rails != nil {
 		over = rails.words(ctx, p)
+		if rails.auto && f.peer != "" {
+			over = append(over, "those are this host's; the peer is asked for its own when the plan is run")
+		}
 		cells, estimate = rails.cells(p), estimate*float64(len(rails.rails)+1)
 	}
 	if f.json {
