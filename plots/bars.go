@@ -32,7 +32,7 @@ const (
 )
 
 func (s *stacks) name(b bar, width vg.Length) []string {
-	return short(face(labelSize, false), b.label, width*nameWidth-8, 3)
+	return short(face(labelSize, false), b.label, width*nameWidth-8, 5)
 }
 
 func (s *stacks) rowHeight(b bar, width vg.Length) vg.Length {

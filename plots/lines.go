@@ -144,7 +144,7 @@ func (c *chart) draw(p *pen, r vg.Rectangle, leftGutter, rightGutter vg.Length) 
 }
 
 // shown says which ticks have a label, so that none touches another: the first and the last always, between them every first, second, third ...
-// as there is room, and of the fillers what still has some. where gives a label's middle along the axis and half its room.
+// as there is room, where they can in equal steps, and of the fillers what still has some. where gives a label's middle along the axis and half its room.
 func shown(ticks []tick, where func(tick) (middle, half vg.Length)) []bool {
 	touch := func(i, j int) bool {
 		a, half := where(ticks[i])
@@ -158,7 +158,22 @@ func shown(ticks []tick, where func(tick) (middle, half vg.Length)) []bool {
 		}
 	}
 	var taken []int
-	for step := 1; step <= max(1, len(labelled)); step++ {
+	even := func(step int) bool { // every so many end with the last, and none touches the next
+		for n := step; n < len(labelled); n += step {
+			if touch(labelled[n-step], labelled[n]) {
+				return false
+			}
+		}
+		return (len(labelled)-1)%step == 0
+	}
+	first := 1
+	for step := 1; step <= 3; step++ {
+		if even(step) {
+			first = step
+			break
+		}
+	}
+	for step := first; step <= max(1, len(labelled)); step++ {
 		taken = taken[:0]
 		fits := true
 		for n := 0; n < len(labelled)-1; n += step {
