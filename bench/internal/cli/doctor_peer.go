@@ -19,7 +19,7 @@ import (
 // comparison is what `doctor --peer --json` writes.
 type comparison struct {
 	Here     doctor.Side     `json:"here"`
-	Peer     doctor.Side     `json:"peer"`
+	Peer     *doctor.Side    `json:"peer,omitempty"` // absent where the peer could not be asked
 	Findings []fault.Finding `json:"findings"`
 	// Proofs are what was tried between the two: one a transport.
 	Proofs []doctor.Proof `json:"proofs,omitempty"`
@@ -57,8 +57,9 @@ func comparePeer(ctx context.Context, env *Env, peer, tokenFile string, h *topo.
 		if err != nil {
 			return usagef("doctor --peer: %v", err)
 		}
-		c.Peer, c.NotTold = doctor.SideOf(other, ""), noProof // a capture is of no release
-		c.Findings = append(c.Findings, doctor.CompareHosts(c.Here, c.Peer)...)
+		there := doctor.SideOf(other, "") // a capture is of no release
+		c.Peer, c.NotTold = &there, noProof
+		c.Findings = append(c.Findings, doctor.CompareHosts(c.Here, there)...)
 	} else {
 		if _, _, err := net.SplitHostPort(peer); err != nil {
 			return usagef("doctor --peer: %q is neither HOST:PORT nor a captured host", peer)
@@ -114,6 +115,7 @@ func (c *comparison) askPeer(ctx context.Context, env *Env, peer string, token c
 		return c.failed(ctx, "speak to the peer", peer, err)
 	}
 	defer p.Close()
+	var side doctor.Side
 	told, err := control.Facts(ctx, p)
 	switch {
 	case errors.Is(err, control.ErrNoFacts):
@@ -121,28 +123,29 @@ func (c *comparison) askPeer(ctx context.Context, env *Env, peer string, token c
 		if err != nil {
 			return c.failed(ctx, "read the peer's host", peer, err)
 		}
-		c.Peer, c.NotTold = doctor.SideFromRecord(host), noPortFacts
+		side, c.NotTold = doctor.SideFromRecord(host), noPortFacts
 	case err != nil:
 		return c.failed(ctx, "read the peer's facts", peer, err)
 	default:
-		if c.Peer, err = doctor.DecodeSide(told.Facts); err != nil {
+		if side, err = doctor.DecodeSide(told.Facts); err != nil {
 			return c.failed(ctx, "read the peer's facts", peer, &fault.Error{Code: fault.PeerRefused, Op: "read the peer's facts", Device: peer, Err: err})
 		}
 	}
 	if told.ToolVersion != "" { // what both sides proved with the token, not what one says in passing
-		c.Peer.Version = told.ToolVersion
+		side.Version = told.ToolVersion
 	}
-	c.Findings = append(c.Findings, doctor.CompareHosts(c.Here, c.Peer)...)
+	c.Peer = &side
+	c.Findings = append(c.Findings, doctor.CompareHosts(c.Here, side)...)
 	if !live {
 		c.NotTold = noProof
 		return nil
 	}
 	route, there := routeTo(ctx, peer)
 	c.Route = route
-	side := harness.NewSide(env.Drivers, harness.Limits{})
-	defer side.Close()
+	local := harness.NewSide(env.Drivers, harness.Limits{})
+	defer local.Close()
 	for _, name := range names {
-		proof := doctor.Prove(ctx, side, p, doctor.Trial{Transport: name, Limit: phase, Stall: phase / 5})
+		proof := doctor.Prove(ctx, local, p, doctor.Trial{Transport: name, Limit: phase, Stall: phase / 5})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -152,7 +155,7 @@ func (c *comparison) askPeer(ctx context.Context, env *Env, peer string, token c
 		if a == (doctor.End{}) && route != nil { // not connected: the way that the control channel takes is the best guess
 			a, b = doctor.End{Interface: route.NetDev, Addr: route.Source}, doctor.End{Addr: there}
 		}
-		for _, f := range doctor.CompareData(c.Here, c.Peer, a, b, proof.Passed) {
+		for _, f := range doctor.CompareData(c.Here, side, a, b, proof.Passed) {
 			if !has(c.Findings, f) {
 				c.Findings = append(c.Findings, f)
 			}
