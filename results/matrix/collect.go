@@ -1,12 +1,10 @@
 package matrix
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"hopbench/results"
@@ -243,63 +241,6 @@ func (m *Mesh) Other() int64 { return m.other }
 // Bytes is the memory that the matrices take.
 func (m *Mesh) Bytes() int64 { return m.places * 24 }
 
-// Ranks are the hosts of a mesh, as its rows name them, in the order of their ranks; nil where the header does not say it.
-func Ranks(r *results.Run) []string {
-	type ranked struct {
-		number int
-		name   string
-	}
-	var all []ranked
-	for _, h := range r.Header.Hosts {
-		number, ok := strings.CutPrefix(h.Role, "rank ")
-		n, err := strconv.Atoi(number)
-		if !ok || err != nil {
-			return nil
-		}
-		name := h.Hostname
-		if own := r.Header.Settings[fmt.Sprintf("mesh_rank_%d_name", n)]; own != "" {
-			name = own
-		}
-		all = append(all, ranked{n, name})
-	}
-	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.number, b.number) })
-	var names []string
-	for _, h := range all {
-		if !slices.Contains(names, h.name) {
-			names = append(names, h.name)
-		}
-	}
-	return names
-}
-
-// natural compares names with the numbers in them by value: node2 before node10.
-func natural(a, b string) int {
-	digits := func(s string) int {
-		n := 0
-		for n < len(s) && s[n] >= '0' && s[n] <= '9' {
-			n++
-		}
-		return n
-	}
-	x, y := a, b
-	for x != "" && y != "" {
-		i, j := digits(x), digits(y)
-		if i > 0 && j > 0 {
-			p, q := strings.TrimLeft(x[:i], "0"), strings.TrimLeft(y[:j], "0")
-			if c := cmp.Or(cmp.Compare(len(p), len(q)), strings.Compare(p, q)); c != 0 {
-				return c
-			}
-			x, y = x[i:], y[j:]
-			continue
-		}
-		if x[0] != y[0] {
-			return cmp.Compare(x[0], y[0])
-		}
-		x, y = x[1:], y[1:]
-	}
-	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(a, b))
-}
-
 // Layers are the matrices, in the order in which they were first seen. Cells that ended before their path was known count in the layer that
 // they would have been of, where there is one.
 func (m *Mesh) Layers() []*Layer {
@@ -406,34 +347,4 @@ func (l *Layer) Values() []float64 {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// Distribution is where figures lie: the rank of q of n is the least that q times n does not exceed.
-type Distribution struct {
-	Count  int     `json:"count"`
-	Min    float64 `json:"min"`
-	P5     float64 `json:"p5"`
-	Median float64 `json:"median"`
-	P95    float64 `json:"p95"`
-	Max    float64 `json:"max"`
-}
-
-// DistributionOf is where the figures lie, which are in ascending order; nil of none.
-func DistributionOf(sorted []float64) *Distribution {
-	n := len(sorted)
-	if n == 0 {
-		return nil
-	}
-	return &Distribution{n, sorted[0], quantile(sorted, 0.05), median(sorted), quantile(sorted, 0.95), sorted[n-1]}
-}
-
-// quantile is the nearest rank of figures in ascending order.
-func quantile(sorted []float64, q float64) float64 {
-	return sorted[min(len(sorted)-1, max(0, int(math.Ceil(q*float64(len(sorted))-1e-9))-1))]
-}
-
-// median is that of figures in ascending order; the mean of the two in the middle.
-func median(sorted []float64) float64 {
-	n := len(sorted)
-	return (sorted[n/2] + sorted[(n-1)/2]) / 2
 }
