@@ -121,6 +121,11 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if f.forever {
 		return f.runForever(ctx, plan, session)
 	}
+	if rails != nil {
+		if err := rails.prepare(ctx, plan, session); err != nil {
+			return err
+		}
+	}
 	header, err := f.header(ctx, plan, session)
 	if err != nil {
 		return err

@@ -51,7 +51,8 @@ type rail struct {
 type railRun struct {
 	auto          bool
 	local, remote []string
-	rails         []rail
+	rails         []rail            // of the transport at hand
+	found         map[string][]rail // of each
 }
 
 // settle says whether a run is over rails, refuses what does not go together, and fits the plan: a transport that the devices are of, and
@@ -238,7 +239,10 @@ func (r *railRun) resolve(ctx context.Context, transport string, p harness.Plan,
 		}
 		theirs = slices.DeleteFunc(side.Rails, func(o rdmaport.Rail) bool { return o.LinkLayer != link })
 	}
-	if len(mine) == 0 || len(mine) != len(theirs) {
+	if len(mine) == 0 {
+		return exitError{3, fmt.Errorf("--rails auto: no device of this host is usable for %s; `hopbench doctor --transport %s` says why", transport, transport)}
+	}
+	if len(mine) != len(theirs) {
 		return usagef("--rails auto: this host has %d rails of %s and the peer %d: name those to pair with --device and --remote-device", len(mine), transport, len(theirs))
 	}
 	for i := range mine {
@@ -273,14 +277,24 @@ func pairName(local, remote string) string {
 	return local + " to " + remote
 }
 
-// run measures the rails of each transport: each alone, then all at once with their sum.
-func (r *railRun) run(ctx context.Context, p harness.Plan, s *harness.Session, sink harness.Sink) error {
+// prepare finds the rails of every transport before anything is measured or written.
+func (r *railRun) prepare(ctx context.Context, p harness.Plan, s *harness.Session) error {
+	r.found = map[string][]rail{}
 	for _, name := range p.Transports {
 		if err := r.resolve(ctx, name, p, s); err != nil {
 			return err
 		}
+		r.found[name] = r.rails
+	}
+	return nil
+}
+
+// run measures the rails of each transport: each alone, then all at once with their sum.
+func (r *railRun) run(ctx context.Context, p harness.Plan, s *harness.Session, sink harness.Sink) error {
+	for _, name := range p.Transports {
 		one := p
 		one.Transports, one.Device, one.RemoteDevice = []string{name}, "", ""
+		r.rails = r.found[name]
 		flows, steps := r.plan(s)
 		if err := harness.RunFlows(ctx, one, flows, steps, sink); err != nil {
 			return err

@@ -97,8 +97,12 @@ func TestRailsOfOneHost(t *testing.T) {
 	here, there := harness.NewSide(drivers, harness.Limits{}), harness.NewSide(drivers, harness.Limits{})
 	defer here.Close()
 	defer there.Close()
+	session := &harness.Session{Local: here, Remote: there}
+	if err := r.prepare(context.Background(), p, session); err != nil {
+		t.Fatal(err)
+	}
 	var seen []string
-	err := r.run(context.Background(), p, &harness.Session{Local: here, Remote: there}, harness.Sink{Cell: func(c *results.Cell) error {
+	err := r.run(context.Background(), p, session, harness.Sink{Cell: func(c *results.Cell) error {
 		seen = append(seen, c.Direction+" "+c.Schedule+" "+c.Rail)
 		if c.Status != results.StatusOK || c.Verified == nil || !*c.Verified {
 			t.Errorf("%s: %s %s", seen[len(seen)-1], c.Status, c.Reason)
