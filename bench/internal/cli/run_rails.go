@@ -138,7 +138,7 @@ func (r *railRun) chooseTransports(ctx context.Context, drivers []transports.Dri
 	if err != nil {
 		return err
 	}
-	fits := func(string) bool { return true }
+	var fits func(string) bool
 	if r.auto {
 		links := map[string]string{"infiniband": "InfiniBand", "roce": "Ethernet"}
 		fits = func(name string) bool { return links[name] != "" && len(rdmaport.Rails(h, links[name])) > 0 }
