@@ -2,13 +2,13 @@ package cudapeer
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"sync"
 
 	"hopbench/transports"
 	"hopbench/transports/fault"
 	"hopbench/transports/internal/cuda"
+	"hopbench/transports/internal/ledger"
 	"hopbench/transports/mem"
 	"hopbench/transports/topo"
 )
@@ -19,14 +19,11 @@ const (
 	CopyName = "cuda-copy"
 )
 
-// driver also introduces the two sides to each other: an address is a number in its table.
+// driver also introduces the two sides to each other.
 type driver struct {
-	name string
-	host func() (*topo.Host, error) // what paths are read from
-
-	mu        sync.Mutex
-	next      uint64
-	endpoints map[uint64]*endpoint
+	name      string
+	host      func() (*topo.Host, error) // what paths are read from
+	endpoints ledger.Directory[*endpoint]
 }
 
 // New returns the driver for copies between two GPUs. NVML tells NVLink from PCIe; nil leaves that unknown. Both sides of a connection must
@@ -37,7 +34,7 @@ func New(nvml topo.NVMLSource) transports.Driver { return pairer{newDriver(PeerN
 func NewCopy(nvml topo.NVMLSource) transports.Driver { return newDriver(CopyName, nvml) }
 
 func newDriver(name string, nvml topo.NVMLSource) *driver {
-	return &driver{name: name, endpoints: map[uint64]*endpoint{}, host: sync.OnceValues(func() (*topo.Host, error) {
+	return &driver{name: name, host: sync.OnceValues(func() (*topo.Host, error) {
 		return topo.Read("/", topo.Options{NVML: nvml})
 	})}
 }
@@ -142,7 +139,7 @@ func (d *driver) Open(_ context.Context, o transports.Options) (transports.Trans
 	if err != nil {
 		return nil, err
 	}
-	t := &transport{d: d, lib: lib, staged: o.Get(d.Settings(), "peer-access") == "off"}
+	t := &transport{d: d, lib: lib, ledger: ledger.Ledger{Name: d.name}, staged: o.Get(d.Settings(), "peer-access") == "off"}
 	if o.Device != "" {
 		device, err := lib.Find(o.Device)
 		if err != nil {
@@ -160,11 +157,7 @@ type transport struct {
 	lib    *cuda.Library
 	device *cuda.Device // the one that was named, if any
 	staged bool         // peer-access=off
-
-	mu        sync.Mutex
-	regions   int
-	endpoints int
-	closed    bool
+	ledger ledger.Ledger
 }
 
 const maxStreams = 64
@@ -189,50 +182,22 @@ func (t *transport) Register(b mem.Buffer) (transports.Region, error) {
 	if ctx != nil && t.device != nil && ctx.Ordinal() != t.device.Ordinal {
 		return nil, fault.New(fault.CUDADevice, "register memory", fmt.Sprintf("cuda:%d", ctx.Ordinal()), "the buffer is on another GPU than the one that was named, cuda:%d", t.device.Ordinal)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil, fmt.Errorf("%s: the transport is closed", t.d.name)
+	r, err := t.ledger.Register(b)
+	if err != nil {
+		return nil, err
 	}
-	t.regions++
-	return &region{t: t, buffer: b, side: cuda.Side{Address: uint64(b.Addr()), Context: ctx}}, nil
+	return &region{Region: r, side: cuda.Side{Address: uint64(b.Addr()), Context: ctx}}, nil
 }
 
 func (t *transport) Close() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.regions > 0 || t.endpoints > 0 {
-		return fmt.Errorf("%s: %d regions and %d endpoints are still open", t.d.name, t.regions, t.endpoints)
-	}
-	if !t.closed {
-		t.closed = true
+	return t.ledger.Close(func() error {
 		t.lib.Close()
-	}
-	return nil
+		return nil
+	})
 }
 
+// region is a buffer with the side that a copy names. Inside a process an address needs no key.
 type region struct {
-	t      *transport
-	buffer mem.Buffer
-	side   cuda.Side
-	users  int
-	closed bool
-}
-
-func (r *region) Buffer() mem.Buffer { return r.buffer }
-
-// Key is the region's size, for the record: inside a process an address needs no key.
-func (r *region) Key() []byte { return binary.LittleEndian.AppendUint64(nil, r.buffer.Len()) }
-
-func (r *region) Close() error {
-	r.t.mu.Lock()
-	defer r.t.mu.Unlock()
-	if r.users > 0 {
-		return fmt.Errorf("%s: %d endpoints still use the region", r.t.d.name, r.users)
-	}
-	if !r.closed {
-		r.closed = true
-		r.t.regions--
-	}
-	return nil
+	*ledger.Region
+	side cuda.Side
 }

@@ -2,7 +2,6 @@ package cudapeer
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -16,7 +15,7 @@ import (
 // endpoint is one side. Its streams live on its region's GPU, or for pinned memory on the other side's.
 type endpoint struct {
 	t       *transport
-	id      uint64
+	address []byte
 	region  *region
 	options transports.EndpointOptions
 	told    []*signals // one a stream: what the other side tells this one
@@ -37,17 +36,14 @@ type stream struct {
 
 func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoint, error) {
 	r, ok := o.Region.(*region)
-	if !ok || r.t != t {
+	if !ok || !t.ledger.Holds(r.Region) {
 		return nil, fmt.Errorf("%s: the region belongs to another transport", t.d.name)
 	}
-	if o.Streams < 1 || o.Streams > maxStreams {
-		return nil, fault.New(fault.CapabilityGap, "make an endpoint", "", "%d streams; 1 to %d are possible", o.Streams, maxStreams)
+	if err := o.Settle(maxStreams); err != nil {
+		return nil, err
 	}
 	if o.Depth < 1 {
 		return nil, fault.New(fault.CapabilityGap, "make an endpoint", "", "a depth of %d", o.Depth)
-	}
-	if o.StallSeconds <= 0 {
-		o.StallSeconds = 5
 	}
 	e := &endpoint{t: t, region: r, options: o}
 	for range o.Streams {
@@ -57,32 +53,23 @@ func (t *transport) NewEndpoint(o transports.EndpointOptions) (transports.Endpoi
 		}
 		e.told = append(e.told, s)
 	}
-	t.d.mu.Lock()
-	t.d.next++
-	e.id = t.d.next
-	t.d.endpoints[e.id] = e
-	t.d.mu.Unlock()
-	t.mu.Lock()
-	t.endpoints++
-	r.users++
-	t.mu.Unlock()
+	e.address = t.d.endpoints.Enter(e)
+	r.Lend()
 	return e, nil
 }
 
-func (e *endpoint) Address() []byte { return binary.LittleEndian.AppendUint64(nil, e.id) }
+func (e *endpoint) Address() []byte { return e.address }
 
 // Connect finds the other side, makes the streams and lets this side's GPU reach the other's memory.
 func (e *endpoint) Connect(_ context.Context, r transports.Remote) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(r.Address) != 8 {
-		return fault.New(fault.OneProcess, "find the other side", "", "its address has %d bytes: it is not of this process", len(r.Address))
+	if e.closed || e.peer != nil {
+		return fmt.Errorf("%s: the endpoint was connected or closed before", e.t.d.name)
 	}
-	e.t.d.mu.Lock()
-	peer := e.t.d.endpoints[binary.LittleEndian.Uint64(r.Address)]
-	e.t.d.mu.Unlock()
-	if peer == nil || e.closed || e.peer != nil {
-		return fault.New(fault.OneProcess, "find the other side", "", "there is no such endpoint in this process, or it was connected before")
+	peer, err := e.t.d.endpoints.Find(r.Address)
+	if err != nil {
+		return err
 	}
 	if len(peer.told) != len(e.told) {
 		return fmt.Errorf("%s: %d streams here and %d there", e.t.d.name, len(e.told), len(peer.told))
@@ -248,12 +235,7 @@ func (e *endpoint) Close() error {
 		return nil
 	}
 	e.closed = true
-	e.t.d.mu.Lock()
-	delete(e.t.d.endpoints, e.id)
-	e.t.d.mu.Unlock()
-	e.t.mu.Lock()
-	e.t.endpoints--
-	e.region.users--
-	e.t.mu.Unlock()
+	e.t.d.endpoints.Leave(e.address)
+	e.region.Return()
 	return cuda.Fault(errors.Join(e.shut(), e.hangUp()), "close", e.device())
 }

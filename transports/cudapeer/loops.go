@@ -23,44 +23,34 @@ func (e *endpoint) Stream(l *transports.Loop) error {
 	if l.Op != transports.Write && l.Op != transports.Read {
 		return fault.New(fault.CapabilityGap, "run a loop", "", "%s has no %s: a copy needs no receive of the other side", e.t.d.name, l.Op)
 	}
-	return e.run(l, true, func(s int) error { return e.stream(l, s) })
+	return e.run(l, transports.Streaming, func(s int) error { return e.stream(l, s) })
 }
 
 func (e *endpoint) PingPong(l *transports.Loop) error {
 	if l.Op != transports.Write {
 		return fault.New(fault.CapabilityGap, "run a ping-pong", "", "%s answers writes, not %s", e.t.d.name, l.Op)
 	}
-	return e.run(l, true, func(s int) error { return e.pingpong(l, s) })
+	return e.run(l, transports.Bouncing, func(s int) error { return e.pingpong(l, s) })
 }
 
 // Serve has nothing to copy: the initiator's thread queues both ways. It answers notifications and ends when the loop does.
 func (e *endpoint) Serve(l *transports.Loop) error {
-	return e.run(l, false, func(s int) error {
+	return e.run(l, transports.Serving, func(s int) error {
 		return e.told[s].serve(e.peer.told[s], l)
 	})
 }
 
-func (e *endpoint) run(l *transports.Loop, initiator bool, body func(s int) error) error {
+func (e *endpoint) run(l *transports.Loop, part transports.Part, body func(s int) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case e.closed || e.peer == nil:
 		return fmt.Errorf("%s: a loop on an endpoint that is not connected", e.t.d.name)
-	case len(l.Lists) < 1 || len(l.Lists) > len(e.told):
-		return fmt.Errorf("%s: a loop of %d streams on an endpoint of %d", e.t.d.name, len(l.Lists), len(e.told))
-	case len(l.Stamps) != 0 && len(l.Stamps) != len(l.Lists):
-		return fmt.Errorf("%s: stamps for %d streams of %d", e.t.d.name, len(l.Stamps), len(l.Lists))
-	case initiator && (l.Depth < 1 || l.Depth > e.options.Depth):
-		return fmt.Errorf("%s: depth %d on an endpoint made for %d", e.t.d.name, l.Depth, e.options.Depth)
-	case initiator && l.Batch > 1:
+	case part != transports.Serving && l.Batch > 1:
 		return fault.New(fault.CapabilityGap, "run a loop", "", "no batches: one operation a call")
 	}
-	if initiator {
-		for s := range l.Lists {
-			if err := l.Lists[s].Check(e.region.buffer.Len(), e.peer.region.buffer.Len()); err != nil {
-				return fmt.Errorf("%s: %w", e.t.d.name, err)
-			}
-		}
+	if err := l.Check(part, &e.options, e.region.Buffer().Len(), e.peer.region.Buffer().Len()); err != nil {
+		return fmt.Errorf("%s: %w", e.t.d.name, err)
 	}
 	return threads.Run(len(l.Lists), l.CPUs, body)
 }
@@ -102,11 +92,6 @@ func (e *endpoint) stream(l *transports.Loop, s int) error {
 }
 
 func (e *endpoint) pingpong(l *transports.Loop, s int) error {
-	for i, p := range l.Lists[s].Pieces {
-		if l.ReplyOffset > e.region.buffer.Len()-(p.Local+p.Length) {
-			return fmt.Errorf("%s: piece %d: the answer at %d lies outside the region", e.t.d.name, i, p.Local+l.ReplyOffset)
-		}
-	}
 	n := e.native(l, s, 1)
 	home := e.region.side
 	home.Address += l.ReplyOffset

@@ -26,7 +26,7 @@ func (e *endpoint) describe(peer *endpoint, way access) transports.Path {
 	p := transports.Path{Device: e.device(), Realm: transports.Hardware, Evidence: []string{
 		fmt.Sprintf("libcuda: %s, CUDA %s", e.t.lib.Path(), e.t.lib.Version()),
 	}}
-	for _, b := range []mem.Buffer{e.region.buffer, peer.region.buffer} {
+	for _, b := range []mem.Buffer{e.region.Buffer(), peer.region.Buffer()} {
 		if d := mem.Double(b); d != "" {
 			p.Realm = transports.Double
 			p.Warnings = append(p.Warnings, "measured through a "+d)
