@@ -166,12 +166,16 @@ func TestARankThatComesAgain(t *testing.T) {
 		dead <- control.Join(ctx, m.addr, m.token, member, side(), control.JoinOptions{ToolVersion: "v1", Joined: func(s string) { joined <- s }})
 	}()
 	wait(t, joined)
+	time.Sleep(500 * time.Millisecond) // it has its seat when its answer has come back
 	cancel()
 	wait(t, dead)
 	again, other := m.rank(t, 1, 3), m.rank(t, 2, 3)
 	mesh := wait(t, m.got)
 	if err := wait(t, m.err); err != nil {
 		t.Fatalf("%v\n%s", err, m.lines())
+	}
+	if !strings.Contains(m.lines(), "rank 1 on node1 is gone, and its number has come again") {
+		t.Errorf("it is not told: %s", m.lines())
 	}
 	mesh.End("", false)
 	for _, e := range []chan error{again, other} {
