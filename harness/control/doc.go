@@ -28,4 +28,11 @@
 //   - the server ends a session without any call for the longest loop that the client declared ([DialOptions.Loop]) and a
 //     minute. A client that has nothing to ask for longer than that calls Alive between its loops;
 //   - the data loop itself gives up when no byte moves (loop.stalled).
+//
+// # A mesh
+//
+// The ranks of a mesh dial the first rank ([Join], [Meet]) and then serve it over that connection: the one that dials has the server's
+// role in TLS, greeting and calls. Before its greeting it introduces itself ([Member]), in a form that all versions read, so that both
+// sides of a refusal can name it; what it says is part of both proofs. The first rank ends a session with a reason. A rank whose
+// connection was silent for a minute probes it by TCP's keep-alive, so that none is left over when a first rank's host vanishes.
 package control

@@ -141,9 +141,18 @@ func unreached(op, addr string, after time.Duration, last error) error {
 	return e
 }
 
+// watchFirst makes a rank notice that the host of its first rank is gone without a sign. Nothing is sent while that speaks to it at least
+// once a minute, and a packet every ten seconds where a single loop, or the turn of other ranks, takes longer.
+func watchFirst(raw net.Conn) {
+	if t, ok := raw.(*net.TCPConn); ok {
+		_ = t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 10 * time.Second, Count: 3}) // without it the watchdog remains
+	}
+}
+
 // join greets the first rank over a connection that was made to it.
 func (s *Server) join(ctx context.Context, raw net.Conn, addr string) (net.Conn, *session, error) {
 	silence(raw)
+	watchFirst(raw)
 	raw.SetDeadline(time.Now().Add(joinHandshake))
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
 	s.options.member.Local = addrPort(raw.LocalAddr()).Addr()

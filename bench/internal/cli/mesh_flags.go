@@ -61,6 +61,19 @@ var ofRun = []string{
 func (f *meshFlags) define(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
+	fs.IntVar(&f.number, "rank", -1, "number of this rank; else from the engine's environment")
+	fs.IntVar(&f.size, "size", 0, "number of ranks")
+	fs.StringVar(&f.firstAt, "first", "", "HOST[:PORT] of rank 0")
+	fs.IntVar(&f.local, "local-rank", -1, "number of this rank within its host")
+	fs.IntVar(&f.localSize, "local-size", 0, "number of ranks on this host")
+	fs.IntVar(&f.port, "first-port", meshPort, "port of rank 0, where --first names none")
+	fs.StringVar(&f.listenAt, "listen", "", "ADDR:PORT at which rank 0 listens (default the port on every address, or on loopback where all ranks are here)")
+	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token that all ranks hold; else HOPBENCH_TOKEN")
+	fs.StringVar(&f.bind, "bind", "", "local address of this rank's data connections (default the one towards rank 0)")
+	fs.StringVar(&f.announce, "data-address", "", "address under which this rank is to be reached for data")
+	fs.DurationVar(&f.wait, "wait-for-ranks", time.Minute, "limit of the ranks' meeting")
+	fs.StringVar(&f.missing, "missing", "fail", "what to do about a rank that does not come: fail, or leave-out")
+
 	fs.StringVar(&f.pattern, "pattern", mesh.Patterns[0], strings.Join(mesh.Patterns, ", "))
 	fs.StringVar(&f.ask.Left, "left", "", "one half of a bisection: ranks or hosts")
 	fs.StringVar(&f.ask.Right, "right", "", "the other half")
@@ -78,6 +91,9 @@ func (f *meshFlags) define(cmd *cobra.Command) {
 	fs.StringVar(&f.background, "background", "", "a load beside what is measured, between the same pairs: full, or a rate a pair such as 5Gb/s")
 
 	fs.StringVar(&f.rails, "rails", "", "auto: measure rail by rail, over the RDMA devices of each host that are usable, each GPU's nearest; a list in --device names them instead")
+
+	fs.StringVar(&f.latencySizes, "latency-sizes", "64", "bytes of an operation for latency")
+	fs.StringVar(&f.run.mem, "mem", "host", "where each rank's data lies: host, pinned, cuda (a GPU for each rank of a host), cuda:N")
 
 	inner := &cobra.Command{}
 	f.run.define(inner)
@@ -106,21 +122,7 @@ func (f *meshFlags) define(cmd *cobra.Command) {
 	becomes("op", "write", "")
 	becomes("sizes", "4MiB", "bytes of an operation for bandwidth: a list, or FROM:TO[:xN]")
 	becomes("device", "", "device of each rank's data: a network interface, an RDMA device; a list measures rail by rail; empty: chosen by topology where a host has several ranks")
-	fs.StringVar(&f.latencySizes, "latency-sizes", "64", "bytes of an operation for latency")
-	fs.StringVar(&f.run.mem, "mem", "host", "where each rank's data lies: host, pinned, cuda (a GPU for each rank of a host), cuda:N")
 
-	fs.IntVar(&f.number, "rank", -1, "number of this rank; else from the engine's environment")
-	fs.IntVar(&f.size, "size", 0, "number of ranks")
-	fs.StringVar(&f.firstAt, "first", "", "HOST[:PORT] of rank 0")
-	fs.IntVar(&f.local, "local-rank", -1, "number of this rank within its host")
-	fs.IntVar(&f.localSize, "local-size", 0, "number of ranks on this host")
-	fs.IntVar(&f.port, "first-port", meshPort, "port of rank 0, where --first names none")
-	fs.StringVar(&f.listenAt, "listen", "", "ADDR:PORT at which rank 0 listens (default the port on every address, or on loopback where all ranks are here)")
-	fs.StringVar(&f.tokenFile, "token-file", "", "file with the token that all ranks hold; else HOPBENCH_TOKEN")
-	fs.StringVar(&f.bind, "bind", "", "local address of this rank's data connections (default the one towards rank 0)")
-	fs.StringVar(&f.announce, "data-address", "", "address under which this rank is to be reached for data")
-	fs.DurationVar(&f.wait, "wait-for-ranks", time.Minute, "limit of the ranks' meeting")
-	fs.StringVar(&f.missing, "missing", "fail", "what to do about a rank that does not come: fail, or leave-out")
 	fs.BoolVar(&f.run.json, "json", false, "print the answer as one JSON object")
 	fs.BoolVar(&f.records, "records", false, "print the result records instead of the answer")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print the rounds and about how long they take, and measure nothing")
