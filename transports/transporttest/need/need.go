@@ -18,6 +18,9 @@ import (
 // Require is the environment variable that lists the kinds whose absence is a failure, with commas between them.
 const Require = "HOPBENCH_REQUIRE"
 
+// Skip is the environment variable that lists kinds whose tests are run by themselves, elsewhere: they are skipped, and say so.
+const Skip = "HOPBENCH_SKIP"
+
 // Kinds lists the kinds that can be required.
 func Kinds() []string { return []string{"namespaces", "guest", "slurm", "mpi", "browser", "tool", "verbs", "gpu"} }
 
@@ -59,6 +62,10 @@ func Namespaces(t T) {
 // make its first file system, and no -short.
 func Guest(t T) {
 	t.Helper()
+	if slices.Contains(strings.Split(os.Getenv(Skip), ","), "guest") {
+		t.Skipf("needs guest: left to scripts/test-verbs.sh by " + Skip)
+		return
+	}
 	if testing.Short() {
 		t.Skipf("needs guest: a virtual machine under emulation takes minutes, and -short was given")
 		return
