@@ -341,6 +341,25 @@ func TestNamespaceMeshRankStopped(t *testing.T) {
 	contains(t, all[7].stderr.String(), "rank 7 on node7", "went away")
 }
 
+// A host vanishes without a sign, with its control connection: its pair is failed, and nobody waits for it longer than the limits.
+func TestNamespaceMeshHostVanishes(t *testing.T) {
+	f := newFabric(t, 8)
+	for n := range f.hosts {
+		f.limit(t, n, "200mbit")
+	}
+	out := filepath.Join(f.dir, "mesh.jsonl")
+	all := f.start(t, append(loaded, "--out", out)...)
+	f.inMidRun(t, 4, all[0])
+	must(t, ip("-n", f.host(4), "link", "set", "eth0", "down"))
+	ends(t, all, 1, 0, 4)
+	contains(t, onlyFailed(t, cells(t, out), "node0", "node4"), address(4))
+	contains(t, all[0].stderr.String(), "node0 to node4")
+	if got := all[4].status(t); got != 1 {
+		t.Errorf("the rank that was lost ends with status %d", got)
+	}
+	contains(t, all[4].stderr.String(), "rank 4 on node4", "went away")
+}
+
 // The first rank is killed: all others end with it.
 func TestNamespaceMeshFirstRankKilled(t *testing.T) {
 	f := newFabric(t, 4)
