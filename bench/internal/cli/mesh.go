@@ -250,20 +250,21 @@ func (f *meshFlags) measure(cmd *cobra.Command, me place, m *mesh.Mesh) error {
 	tally := &tally{mesh: matrix.New(matrix.Options{Hosts: names}), bytes: layout.Bytes}
 	line := newProgressLine(f.env)
 	signed := time.Now()
+	write := func(c *results.Cell) error {
+		for _, to := range []*results.Writer{stream, w} {
+			if to == nil {
+				continue
+			}
+			if err := to.Cell(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	err = m.Run(ctx, layout, mesh.RunOptions{
 		Plans: f.plans, Background: f.load, BothWays: f.bothWays, OneWay: f.oneWay, DeviceKind: deviceKind,
 	}, harness.Sink{
-		Cell: func(c *results.Cell) error {
-			for _, to := range []*results.Writer{stream, w} {
-				if to == nil {
-					continue
-				}
-				if err := to.Cell(c); err != nil {
-					return err
-				}
-			}
-			return tally.add(c)
-		},
+		Cell: func(c *results.Cell) error { return errors.Join(write(c), tally.add(c)) },
 		Progress: func(p harness.Progress) {
 			line.show(p)
 			if time.Since(signed) > signEvery { // no loop runs now: ranks that have no part hear that the mesh goes on
@@ -275,6 +276,12 @@ func (f *meshFlags) measure(cmd *cobra.Command, me place, m *mesh.Mesh) error {
 		},
 	})
 	line.clear()
+	if err == nil {
+		err = f.waive(ctx, m, layout, func(c *results.Cell) error {
+			tally.waivedAll = append(tally.waivedAll, c.Transport+": "+c.Reason)
+			return write(c)
+		})
+	}
 	state, reason := results.StateComplete, ""
 	switch {
 	case ctx.Err() != nil:
@@ -358,4 +365,32 @@ func crossing(ctx context.Context, env *Env, names []string) (cross, inside []st
 		}
 	}
 	return cross, inside
+}
+
+// usable parts transports into those that this host can use and those that it cannot.
+func usable(ctx context.Context, env *Env, names []string) (can, cannot []string) {
+	for _, d := range env.Drivers {
+		switch {
+		case !slices.Contains(names, d.Name()):
+		case d.Probe(ctx) == nil:
+			can = append(can, d.Name())
+		default:
+			cannot = append(cannot, d.Name())
+		}
+	}
+	return can, cannot
+}
+
+// waive gives each transport that cannot be used here a row with the reason: of the first pair alone, since the others would say the same.
+func (f *meshFlags) waive(ctx context.Context, m *mesh.Mesh, l *mesh.Layout, cell func(*results.Cell) error) error {
+	if len(f.unusable) == 0 {
+		return nil
+	}
+	p := f.plans[0]
+	p.Transports = f.unusable
+	if len(p.Sizes) > 0 {
+		p.Sizes = p.Sizes[:1]
+	}
+	one := &mesh.Layout{Pattern: l.Pattern, Stages: []mesh.Stage{{Schedule: l.Stages[0].Schedule, Pairs: l.Stages[0].Pairs[:1]}}}
+	return m.Run(ctx, one, mesh.RunOptions{Plans: []harness.Plan{p}, OneWay: true, DeviceKind: deviceKind}, harness.Sink{Cell: cell})
 }

@@ -26,6 +26,7 @@ type tally struct {
 	firstFailed           string
 	firstWaived           string
 	code                  string
+	waivedAll             []string // transports that cannot be used, and why
 	sums                  []sum
 	spread                float64 // the largest of the rows, in seconds
 }
@@ -122,6 +123,7 @@ type answered struct {
 	Pattern  string           `json:"pattern"`
 	Ranks    []answeredRank   `json:"ranks"`
 	Missing  []string         `json:"missing,omitempty"`
+	Waived   []string         `json:"waived,omitempty"`
 	Suspects []matrix.Suspect `json:"suspects"`
 	Reports  []matrix.Report  `json:"reports"`
 	Loads    []matrix.Load    `json:"loads,omitempty"`
@@ -151,7 +153,7 @@ type move struct {
 // answer prints what came out.
 func (f *meshFlags) answer(m *mesh.Mesh, l *mesh.Layout, t *tally) error {
 	a := answered{
-		Pattern: l.Pattern, Reports: t.mesh.Reports(matrix.Judge{}), Loads: t.mesh.Loads(), Sums: t.sums, Spread: t.spread, Cells: t.cells, Failed: t.failed,
+		Pattern: l.Pattern, Reports: t.mesh.Reports(matrix.Judge{}), Loads: t.mesh.Loads(), Sums: t.sums, Spread: t.spread, Cells: t.cells, Failed: t.failed, Waived: t.waivedAll,
 	}
 	a.Suspects = matrix.Suspects(a.Reports)
 	for _, member := range m.Members {
@@ -201,7 +203,7 @@ func (t *tally) moves(m *mesh.Mesh) *move {
 
 // write prints the answer as tables, with what belongs to none of them beneath.
 func (a *answered) write(w io.Writer, m *matrix.Mesh) error {
-	p := table.Page{Tables: table.Meshes(m, matrix.Judge{}, table.Text)}
+	p := table.Page{Tables: table.Meshes(m, matrix.Judge{}, table.Text), Waived: a.Waived}
 	if len(a.Sums) > 0 {
 		t := &table.Table{Title: "All flows together", Columns: []table.Column{{Head: "schedule"}, {Head: "what"}, {Head: "sum", Align: table.Right}}}
 		for _, s := range a.Sums {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -43,12 +44,13 @@ type meshFlags struct {
 	latencySizes                   string
 	dryRun, records                bool
 
-	devices []string       // the rails by name
-	link    string         // of the rails that each rank finds
-	gpu     bool           // each rank of a host has its data in a GPU of its own
-	matrix  []byte         // of the byte matrix's file
-	plans   []harness.Plan // one for each metric
-	load    *harness.Plan  // beside the stages that have a background
+	devices  []string       // the rails by name
+	link     string         // of the rails that each rank finds
+	gpu      bool           // each rank of a host has its data in a GPU of its own
+	matrix   []byte         // of the byte matrix's file
+	unusable []string       // transports of --transport all that rank 0 cannot use
+	plans    []harness.Plan // one for each metric
+	load     *harness.Plan  // beside the stages that have a background
 }
 
 // ofRun are the flags that mesh takes from run as they are.
@@ -257,6 +259,12 @@ func (f *meshFlags) checkPlans(cmd *cobra.Command, me place) error {
 			return fault.New(fault.OneProcess, "choose the transports of a mesh", "", "%s works inside one process, and the ranks of a mesh are several", strings.Join(inside, ", "))
 		case len(inside) > 0 && choice.all:
 			f.say(strings.Join(inside, ", ") + " works inside one process and is not measured between ranks")
+		}
+		if choice.all {
+			plan.Transports, f.unusable = usable(cmd.Context(), f.env, plan.Transports)
+			if len(plan.Transports) == 0 {
+				return exitError{3, errors.New("no transport is usable here")}
+			}
 		}
 	}
 	if err := f.metrics(plan); err != nil {

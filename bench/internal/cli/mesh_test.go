@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,7 +60,11 @@ func (r *ranks) start(t *testing.T, env []string, args ...string) *ranked {
 func (r *ranks) startAs(t *testing.T, program string, env []string, args ...string) *ranked {
 	t.Helper()
 	p := &ranked{ended: make(chan struct{})}
-	p.cmd = exec.Command(program, append([]string{"mesh", "--transport", "tcp", "--first", fmt.Sprintf("127.0.0.1:%d", r.port)}, args...)...)
+	all := []string{"mesh", "--first", fmt.Sprintf("127.0.0.1:%d", r.port)}
+	if !slices.Contains(args, "--transport") {
+		all = append(all, "--transport", "tcp")
+	}
+	p.cmd = exec.Command(program, append(all, args...)...)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	if err := p.cmd.Start(); err != nil {
@@ -161,6 +166,38 @@ func TestMeshOfProcesses(t *testing.T) {
 	}
 	if strings.Contains(string(text), r.token) || strings.Contains(first.stderr.String(), r.token) {
 		t.Error("the token is in the result file, or was printed")
+	}
+}
+
+// What cannot be used on rank 0's host is one row with its reason, and not one a pair.
+func TestMeshOfAllTransports(t *testing.T) {
+	r := newRanks(t)
+	out := filepath.Join(t.TempDir(), "mesh.jsonl")
+	args := append([]string{"--transport", "all", "--metric", "bandwidth", "--out", out}, quickMesh...)
+	first := r.start(t, nil, numbered(0, 3, args...)...)
+	others := []*ranked{r.start(t, nil, numbered(1, 3, args...)...), r.start(t, nil, numbered(2, 3, args...)...)}
+	first.fails(t, 0, "loopback works inside one process")
+	for _, p := range others {
+		p.fails(t, 0)
+	}
+	runs, err := results.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]int{}
+	for _, c := range runs[0].Cells {
+		rows[c.Transport+" "+c.Status]++
+		if c.Status == results.StatusWaived && (c.Reason == "" || !strings.Contains(first.stdout.String(), "Not run here")) {
+			t.Errorf("%s is waived without a word", c.Transport)
+		}
+	}
+	if rows["tcp ok"] != 6 {
+		t.Errorf("rows %v", rows)
+	}
+	for what, n := range rows {
+		if strings.HasSuffix(what, " waived") && n != 1 {
+			t.Errorf("%d rows %s", n, what)
+		}
 	}
 }
 
