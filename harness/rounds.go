@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"hopbench/results/stat"
-	"hopbench/transports"
 	"hopbench/transports/fault"
 )
 
@@ -472,33 +471,4 @@ func (t *track) figures(dst []float64) []float64 {
 		dst = append(dst, sum)
 	}
 	return dst
-}
-
-// witness checks the kernel's or the device's count of a way's bytes against ours, over all rounds.
-func (w *way) witness(op transports.Op) error {
-	payload := uint64(0)
-	for _, o := range w.rounds {
-		payload += o.Bytes
-	}
-	check := func(side string, outcomes []Outcome, sends bool) error {
-		sums := map[string]uint64{}
-		units := map[string]transports.Counter{}
-		for _, o := range outcomes {
-			for _, c := range o.Counters {
-				if (sends && c.Sent) || (!sends && c.Received) {
-					sums[c.Name] += c.Value
-					units[c.Name] = c
-				}
-			}
-		}
-		for name, n := range sums {
-			c := units[name]
-			if counted := n * max(c.BytesPerUnit, 1); counted < payload {
-				return fault.New(fault.WitnessDisagrees, "check the "+side+"'s counters", c.Source, "%s grew by %d %s, which is at most %d bytes of the %d confirmed", name, n, c.Unit, counted, payload)
-			}
-		}
-		return nil
-	}
-	out := op != transports.Read // the payload leaves the initiator
-	return errors.Join(check("initiator", w.rounds, out), check("target", w.served, !out))
 }
