@@ -204,6 +204,7 @@ func TestNamespaceMeshSlowHost(t *testing.T) {
 		t.Errorf("suspects: %+v; want host node5 first", a.Suspects)
 	}
 	for i, s := range a.Suspects {
+		t.Logf("named: %s", strings.Join(s.Says, "; "))
 		if s.Kind == "host" && i > 0 {
 			t.Errorf("%s is named as well: %v", s.Name, s.Says)
 		}
