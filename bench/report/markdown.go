@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"hopbench/results/table"
+	"hopbench/results/unit"
 )
 
 // markdown writes the report for a pull request or a wiki: no figures, which those do not take inline.
@@ -116,17 +115,4 @@ var markup = strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", ">", "&gt;",
 func md(s string) string { return markup.Replace(line(s)) }
 
 // line makes a text one line without control characters.
-func line(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n' || r == '\r' || r == '\t' || r == utf8.RuneError:
-			b.WriteByte(' ')
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return strings.TrimSpace(b.String())
-}
+func line(s string) string { return strings.TrimSpace(unit.Text(s)) }
