@@ -179,12 +179,24 @@ func (f *meshFlags) first(cmd *cobra.Command, me place, token control.Token, wro
 	return err
 }
 
-// hostOf is the engine's host of a rank, where there is one host a rank: only then is the order of hosts that of the ranks.
+// hostOf is the engine's host of a rank, where it tells.
 func (f *meshFlags) hostOf(me place) func(int) string {
-	if len(me.Hosts) != me.Size {
+	if len(me.HostOf) != me.Size {
 		return nil
 	}
-	return func(n int) string { return me.Hosts[n] }
+	return func(n int) string { return me.HostOf[n] }
+}
+
+// hostNames are the names that the ranks will have, where there is one a host and the engine tells them; else nil.
+func (p place) hostNames() []string {
+	once := map[string]bool{}
+	for _, h := range p.HostOf {
+		once[h] = true
+	}
+	if len(p.HostOf) != p.Size || len(once) != p.Size {
+		return nil
+	}
+	return p.HostOf
 }
 
 // longest is the longest time for which rank 0 may be silent towards a rank: nobody is spoken to while a cell is measured in which it

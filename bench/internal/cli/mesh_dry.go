@@ -8,20 +8,21 @@ import (
 	"strings"
 	"time"
 
+	"hopbench/harness"
 	"hopbench/harness/mesh"
+	"hopbench/harness/mesh/schedule"
+	"hopbench/results/unit"
 )
 
 // printDry says what would be measured, and for how long.
 func (f *meshFlags) printDry(me place) error {
-	var names []string
-	if len(me.Hosts) == me.Size {
-		names = me.Hosts
-	}
+	names := me.hostNames()
 	l, err := f.layout(me.Size, names, nil)
 	if err != nil {
 		return usagef("%v", err)
 	}
 	rows, seconds := l.Cost(f.plans, f.bothWays, f.oneWay)
+	b := f.burden(l, me.Size, rows)
 	if f.run.json {
 		e := json.NewEncoder(f.env.Stdout)
 		e.SetIndent("", "  ")
@@ -39,18 +40,56 @@ func (f *meshFlags) printDry(me place) error {
 		}
 		return e.Encode(map[string]any{
 			"pattern": l.Pattern, "ranks": me.Size, "pairs": l.Pairs(), "rounds": rounds, "rows": rows, "estimate_seconds": seconds,
-			"plans": f.plans, "rank_source": me.Source,
+			"result_bytes": b.result, "control_calls": b.calls, "memory_bytes": b.memory, "plans": f.plans, "rank_source": me.Source,
 		})
 	}
-	return writeDry(f.env.Stdout, me, l, rows, seconds, names)
+	return writeDry(f.env.Stdout, me, l, rows, seconds, b, names)
+}
+
+// burden is what a mesh puts on its first rank and on its disk, by what one of each thing costs (package schedule).
+type burden struct{ result, memory, calls int64 }
+
+func (f *meshFlags) burden(l *mesh.Layout, ranks, rows int) burden {
+	cells, bytes, rounds := int64(0), int64(0), int64(0)
+	for i := range f.plans {
+		p := &f.plans[i]
+		n, each := int64(p.Cells()), int64(schedule.BandwidthRowBytes)
+		if p.Metrics[0] == harness.Latency {
+			each = schedule.LatencyRowBytes
+		}
+		cells, bytes = cells+n, bytes+n*each
+		rounds = max(rounds, int64(max(p.Rounds, harness.MinRounds)))
+	}
+	n, links := int64(ranks), int64(0)
+	for _, s := range l.Stages {
+		links += int64(len(s.Pairs))
+	}
+	links *= int64(len(f.plans))
+	return burden{
+		result: int64(rows)*bytes/max(cells, 1) + n*schedule.HostBytes,
+		calls:  links*schedule.LinkCalls + int64(rows)*(schedule.CellCalls+schedule.RoundCalls*rounds),
+		memory: n*schedule.ConnectionBytes + n*n*(cells*schedule.PlaceBytes+schedule.JudgeBytes),
+	}
+}
+
+// about is a number of bytes in three digits.
+func about(n int64) string { return strings.TrimSuffix(unit.Rate(float64(n)), "/s") }
+
+func many(n int64) string {
+	if n < 1e6 {
+		return strconv.FormatInt(n, 10)
+	}
+	return fmt.Sprintf("%.1f million", float64(n)/1e6)
 }
 
 // mostRounds is how many rounds a dry run spells out.
 const mostRounds = 16
 
-func writeDry(w io.Writer, me place, l *mesh.Layout, rows int, seconds float64, names []string) error {
+func writeDry(w io.Writer, me place, l *mesh.Layout, rows int, seconds float64, load burden, names []string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %d ranks: %s in %s, %s, about %s\n", l.Pattern, me.Size, count(l.Pairs(), "pair"), count(len(l.Stages), "round"), count(rows, "row"), (time.Duration(seconds * float64(time.Second))).Round(time.Second))
+	fmt.Fprintf(&b, "%s of %d ranks: %s in %s, %s, about %s,\n", l.Pattern, me.Size, count(l.Pairs(), "pair"), count(len(l.Stages), "round"), count(rows, "row"), (time.Duration(seconds * float64(time.Second))).Round(time.Second))
+	fmt.Fprintf(&b, "the result file about %s; rank 0 about %s of memory, the completions of the rows that are being measured apart, and %s calls of the control channel\n",
+		about(load.result), about(load.memory), many(load.calls))
 	called := func(n int) string {
 		if names == nil {
 			return strconv.Itoa(n)

@@ -205,10 +205,7 @@ func (f *meshFlags) check(cmd *cobra.Command, me place) error {
 
 // checkPattern finds a pattern that cannot be before the ranks meet, as far as their names are known.
 func (f *meshFlags) checkPattern(me place) error {
-	var names []string
-	if len(me.Hosts) == me.Size {
-		names = me.Hosts
-	}
+	names := me.hostNames()
 	_, err := f.layout(me.Size, names, nil)
 	if err != nil && names == nil && strings.Contains(err.Error(), "no host is called") {
 		return nil // it may be a name that the ranks bring with them
