@@ -34,7 +34,7 @@ cp scripts/rxe/command.sh "$out/"
 then=
 [[ $run != . ]] || then="&& bash \$RXE_OUT/command.sh \$RXE_OUT/hopbench \$RXE_OUT/cuda"
 cd transports/verbs
-../../scripts/rxe/rxe.sh --limit 480 --out "$out" -- \
+../../scripts/rxe/rxe.sh --limit 600 --out "$out" -- \
   "HOPBENCH_REQUIRE_RXE=1 HOPBENCH_INTERPOSER=\$RXE_OUT/interposer.so HOPBENCH_FAKECUDA=\$RXE_OUT/cuda/libcuda.so.1 \$RXE_OUT/verbs.test -test.v -test.timeout 460s $short -test.run '$run' $then" |
   grep --line-buffered -v -e "^=== " -e "^ *--- PASS: TestNothingIsLeftBehind/" && status=0 || status=$?
 [[ $status = 0 ]] || { echo "test-verbs.sh: the tests in one machine failed" >&2; exit 1; }
