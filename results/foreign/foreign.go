@@ -31,17 +31,18 @@ const maxInput = 256 << 20
 type Options struct {
 	Transport   string // "roce", "nvlink" …; empty: from the output
 	Realm       string // empty: software where the output shows a software device or one host, else hardware
-	BufferBytes int64  // of nvbandwidth, whose JSON does not name it; 0 is its default of 512 MiB
+	BufferBytes int64  // of nvbandwidth, whose JSON does not name it; 0 leaves the sizes open
 }
 
 // File is one output, read.
 type File struct {
-	Format   string // of Formats
-	Tool     string // name and version as far as the output says it
-	Started  time.Time
-	Hosts    []results.Host
-	Cells    []results.Cell
-	Warnings []string // about the whole
+	Format     string // of Formats
+	Tool       string // name and version as far as the output says it
+	Started    time.Time
+	Hosts      []results.Host
+	Cells      []results.Cell
+	Incomplete string   // why what is here is not the whole of a run that ended well; empty where it is
+	Warnings   []string // about the whole
 }
 
 // A Format is one kind of output that can be read.
@@ -148,6 +149,13 @@ func (in *reader) warn(format string, args ...any) {
 	in.f.Warnings = append(in.f.Warnings, fmt.Sprintf(format, args...))
 }
 
+// incomplete marks the run; the first reason stands.
+func (in *reader) incomplete(format string, args ...any) {
+	if in.f.Incomplete == "" {
+		in.f.Incomplete = fmt.Sprintf(format, args...)
+	}
+}
+
 func (in *reader) add(c results.Cell) { in.f.Cells = append(in.f.Cells, c) }
 
 // figure reads a number that may stand as a string, and as "N/A", "nan" or "inf". ok is false for anything
@@ -218,7 +226,11 @@ func quoteText(b []byte) []byte {
 // keys and text without quotes, a comma before a brace, nan, and text behind the closing brace.
 func (in *reader) decode(into any) error {
 	text := in.text
-	if at := bytes.IndexByte(text, '{'); at > 0 {
+	at := bytes.IndexByte(text, '{')
+	if at < 0 {
+		return fmt.Errorf("not JSON: it begins with %.40q", bytes.TrimSpace(text))
+	}
+	if at > 0 {
 		if lead := bytes.TrimSpace(text[:at]); len(lead) > 0 && !bytes.Equal(lead, []byte("\xef\xbb\xbf")) {
 			in.warn("text before the JSON is left out: %.60q", lead)
 		}
@@ -242,7 +254,7 @@ func (in *reader) decode(into any) error {
 	}
 	if err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return errors.New("the JSON is cut off")
+			return fmt.Errorf("the JSON is cut off: it ends after %d bytes, before its last brace", len(in.text))
 		}
 		return unit.Decoding(err)
 	}

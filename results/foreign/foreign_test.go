@@ -99,6 +99,9 @@ func TestSamplesGolden(t *testing.T) {
 			for _, w := range f.Warnings {
 				fmt.Fprintf(&b, "warning: %s\n", w)
 			}
+			if f.Incomplete != "" {
+				fmt.Fprintf(&b, "incomplete: %s\n", f.Incomplete)
+			}
 			for _, c := range f.Cells {
 				b.WriteString(brief(c) + "\n")
 			}
@@ -465,19 +468,35 @@ func TestRealPerftest(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
-	for _, path := range samples(f) {
+func FuzzParse(f *testing.F)       { fuzz(f, "") }
+func FuzzNCCL(f *testing.F)        { fuzz(f, "nccl-tests") }
+func FuzzNVBandwidth(f *testing.F) { fuzz(f, "nvbandwidth") }
+func FuzzNixlbench(f *testing.F)   { fuzz(f, "nixlbench") }
+
+// fuzz parses as one format, or as that which the input asks for. What is taken must be records.
+func fuzz(f *testing.F, only string) {
+	more, err := filepath.Glob("testdata/expected/n*")
+	if err != nil || len(more) < 19 {
+		f.Fatalf("%d more samples: %v", len(more), err)
+	}
+	for _, path := range append(samples(f), more...) {
+		if only != "" && !strings.Contains(path, strings.TrimSuffix(only, "-tests")) {
+			continue
+		}
 		b, err := os.ReadFile(path)
 		if err != nil {
 			f.Fatal(err)
 		}
 		for i := range Formats() {
 			f.Add(b, byte(i))
+			if only != "" {
+				break
+			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte, which byte) {
-		format := ""
-		if all := Formats(); int(which) < len(all) {
+		format := only
+		if all := Formats(); only == "" && int(which) < len(all) {
 			format = all[which].Name
 		}
 		file, err := Parse(bytes.NewReader(b), format, Options{})

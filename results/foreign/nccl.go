@@ -2,7 +2,10 @@ package foreign
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -10,27 +13,62 @@ import (
 	"hopbench/results"
 )
 
-// ncclTests is the JSON (-J) of NVIDIA/nccl-tests, file version 3, src/util.cu.
+// ncclTests is the JSON (-J) of NVIDIA/nccl-tests, file versions 1 to 3, src/util.cu. Its "env" is the whole
+// environment of the run, and is never taken over.
 var ncclTests = Format{
 	Name: "nccl-tests", Summary: "JSON of nccl-tests -J",
 	Definitions: []string{
-		"nccl-tests.bandwidth.algorithm.out_of_place: size over the mean time of an operation, operations queued back to back",
+		"nccl-tests.bandwidth.algorithm.out_of_place: size over the mean time of an operation, operations queued back to back; of sendrecv one way of an exchange in both",
 		"nccl-tests.bandwidth.algorithm.in_place: the same with one buffer",
+		"nccl-tests.latency.amortised.out_of_place: that mean time (its \"time\"): an inverse rate, not one operation alone",
+		"nccl-tests.latency.amortised.in_place: the same with one buffer",
 		"nccl-tests.latency.iteration.out_of_place: each iteration by CUDA events, the largest over the processes (-I 1)",
 		"nccl-tests.latency.iteration.in_place: the same with one buffer",
 	},
 	detect: func(b []byte) bool {
-		return bytes.Contains(b, []byte(`"nccl_version"`)) || bytes.Contains(b, []byte(`"bus_bw"`))
+		return bytes.Contains(b, []byte(`"nccl_version"`)) || bytes.Contains(b, []byte(`"bus_bw"`)) || ncclText(b)
 	},
 	parse: parseNCCL,
 }
 
+// ncclText tells what nccl-tests prints, which its JSON is never part of.
+func ncclText(b []byte) bool {
+	return bytes.Contains(b, []byte("# Collective test starting:")) || bytes.Contains(b, []byte("# nThread "))
+}
+
+// ncclVersions is the newest layout of the file that is known; 2 brought the times of each iteration and 3 those left out.
+const ncclVersions = 3
+
+// ncclNumber tells null, which is printed for what was not checked, from a key that is missing.
+type ncclNumber struct {
+	loose
+	present bool
+}
+
+func (n *ncclNumber) UnmarshalJSON(b []byte) error {
+	n.present = true
+	return n.loose.UnmarshalJSON(b)
+}
+
 type ncclBody struct {
-	Time    loose `json:"time"`
-	CPUTime loose `json:"cpu_time"`
-	AlgBW   loose `json:"alg_bw"`
-	BusBW   loose `json:"bus_bw"`
-	Wrong   loose `json:"nwrong"`
+	Time    ncclNumber `json:"time"`
+	CPUTime ncclNumber `json:"cpu_time"` // in place of time (-C): of the host to launch, not of the operation
+	AlgBW   ncclNumber `json:"alg_bw"`
+	BusBW   ncclNumber `json:"bus_bw"`
+	Wrong   ncclNumber `json:"nwrong"`
+}
+
+// missing names the first key that a body must have and has not.
+func (b *ncclBody) missing() string {
+	for _, key := range []struct {
+		name string
+		has  bool
+	}{{"time", b.Time.present || b.CPUTime.present}, {"alg_bw", b.AlgBW.present}, {"bus_bw", b.BusBW.present}, {"nwrong", b.Wrong.present}} {
+		if !key.has {
+			return key.name
+		}
+	}
+	return ""
 }
 
 type ncclIterations struct {
@@ -70,10 +108,29 @@ func parseNCCL(in *reader) error {
 			Iterations loose           `json:"actual_iterations"`
 			Name       string          `json:"experiment_name"`
 		} `json:"results"`
+		Bounds struct {
+			Count loose `json:"count"`
+		} `json:"out_of_bounds"`
 		Errors []string `json:"errors"`
+		End    string   `json:"end_time"`
 	}
 	if err := in.decode(&doc); err != nil {
+		if ncclText(in.text) && !bytes.ContainsRune(in.text, '{') {
+			return fmt.Errorf("%w; this is the text of nccl-tests, and the file of its -J is what can be read", err)
+		}
 		return err
+	}
+	switch v, ok := count(string(doc.Version)); {
+	case doc.Version == "":
+		return errors.New("no \"version\": the layout is not known")
+	case !ok || v > ncclVersions:
+		return fmt.Errorf("\"version\" is %.20s: the layouts 1 to %d are known", doc.Version, ncclVersions)
+	}
+	if len(doc.Results) == 0 {
+		return errors.New("no \"results\": no size was measured")
+	}
+	if doc.End == "" {
+		in.incomplete("the run did not end: there is no \"end_time\"")
 	}
 	in.f.Tool = "nccl-tests"
 	if n, ok := count(string(doc.NCCL)); ok && n >= 10000 { // NCCL_VERSION_CODE of 2.9 and later
@@ -83,8 +140,8 @@ func parseNCCL(in *reader) error {
 		in.f.Started = t
 		in.warn("start time %s has no zone in the file; taken as UTC", doc.Start)
 	}
-	if v := string(doc.Version); v != "3" {
-		in.warn("JSON version %q; version 3 is known", v)
+	if n, ok := count(string(doc.Bounds.Count)); ok {
+		in.warn("\"out_of_bounds\": wrong elements in %d checks, one for each rank, row and half", n)
 	}
 	for _, e := range doc.Errors {
 		if e != "" { // NCCL's last error, which is empty where there was none
@@ -106,36 +163,58 @@ func parseNCCL(in *reader) error {
 			ranks *= n
 		}
 	}
-	for _, r := range doc.Results {
+	operation := ncclOperation(doc.Args)
+	launches := 0
+	for i, r := range doc.Results {
 		size, ok := count(string(r.Size))
 		if !ok {
-			continue
+			return fmt.Errorf("results[%d].size is missing or not above 0", i)
 		}
 		n, _ := count(string(r.Iterations))
-		base := results.Cell{Transport: "nccl", Operation: strings.ToLower(or(r.Name, "collective")), TotalBytes: size, InitiatorMemory: "cuda", TargetMemory: "cuda", Wait: "spin",
-			Settings: map[string]string{"type": r.Type, "redop": r.Op, "ranks": fmt.Sprint(ranks)}}
+		base := results.Cell{Transport: "nccl", Operation: or(operation, strings.ToLower(or(r.Name, "collective"))), TotalBytes: size, InitiatorMemory: "cuda", TargetMemory: "cuda", Wait: "spin",
+			Settings: map[string]string{"type": r.Type}}
+		if strings.Contains(base.Operation, "reduce") { // the others print one too
+			base.Settings["redop"] = r.Op
+		}
+		if ranks > 0 {
+			base.Settings["ranks"] = fmt.Sprint(ranks)
+		}
 		for _, place := range []struct {
 			name string
 			body *ncclBody
 			each *ncclIterations
 		}{{"out_of_place", r.Out, r.OutEach}, {"in_place", r.In, r.InEach}} {
-			if place.body == nil {
+			if place.body == nil { // both are printed for each size, unless the run ended between them
+				in.f.Incomplete = strings.TrimPrefix(in.f.Incomplete+fmt.Sprintf("; results[%d] (%d bytes) has no %q", i, size, place.name), "; ")
 				continue
 			}
-			c := base
-			c.Settings = cloneSettings(base.Settings)
-			c.Definition = "nccl-tests.bandwidth.algorithm." + place.name
-			verdict(&c, string(place.body.Wrong))
-			in.bandwidth(&c, scaled(string(place.body.AlgBW), 1e9))
-			if bus := scaled(string(place.body.BusBW), 1e9); bus != nil {
-				c.Settings["bus_bytes_per_second"] = fmt.Sprintf("%.6g", *bus)
+			if key := place.body.missing(); key != "" {
+				return fmt.Errorf("results[%d].%s.%s is missing (%d bytes)", i, place.name, key, size)
+			}
+			cell := func(definition string) results.Cell {
+				c := base
+				c.Settings = maps.Clone(base.Settings)
+				c.Definition = definition + "." + place.name
+				verdict(&c, string(place.body.Wrong.loose))
+				return c
+			}
+			c := cell("nccl-tests.bandwidth.algorithm")
+			in.bandwidth(&c, scaled(string(place.body.AlgBW.loose), 1e9))
+			if bus := scaled(string(place.body.BusBW.loose), 1e9); bus != nil {
+				c.Settings["bus_bytes_per_second"] = fmt.Sprintf("%.10g", *bus)
 			}
 			in.add(c)
+			us := func(v loose) *float64 { return scaled(string(v), 1e-6) }
+			if place.body.CPUTime.present {
+				launches++
+			}
+			if mean := us(place.body.Time.loose); mean != nil {
+				l := cell("nccl-tests.latency.amortised")
+				l.Latency = &results.Latency{Samples: n, MeanSeconds: mean, RoundsP50Seconds: []float64{}}
+				in.add(l)
+			}
 			if e := place.each; e != nil {
-				l := base
-				l.Definition = "nccl-tests.latency.iteration." + place.name
-				verdict(&l, string(place.body.Wrong))
-				us := func(v loose) *float64 { return scaled(string(v), 1e-6) }
+				l := cell("nccl-tests.latency.iteration")
 				times := e.Times
 				if skipped, ok := count(string(e.Skipped)); ok && skipped < int64(len(times)) {
 					times = times[skipped:]
@@ -157,7 +236,22 @@ func parseNCCL(in *reader) error {
 			}
 		}
 	}
+	if launches > 0 {
+		in.warn("\"cpu_time\" is the host's time to launch (-C), not the operation's: there is no latency")
+	}
 	return nil
+}
+
+// ncclOperation is the collective, which only the program's name tells: experiment_name is written empty.
+func ncclOperation(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	name := strings.TrimSuffix(path.Base(args[0]), "_mpi")
+	if op, ok := strings.CutSuffix(name, "_perf"); ok {
+		return strings.ToLower(op)
+	}
+	return ""
 }
 
 // verdict reads the count of wrong elements: null is unchecked.
@@ -171,12 +265,4 @@ func verdict(c *results.Cell, wrong string) {
 	if bad {
 		c.Status, c.Reason = results.StatusFailed, fmt.Sprintf("%g elements were wrong", v)
 	}
-}
-
-func cloneSettings(m map[string]string) map[string]string {
-	out := make(map[string]string, len(m)+1)
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
 }
