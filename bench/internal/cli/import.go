@@ -94,7 +94,7 @@ Formats, and what their numbers mean:` + summaries.String(),
 	f.StringVar(&format, "format", "", "what FILE is, where its content does not tell: "+strings.Join(names, ", "))
 	f.StringVar(&transport, "transport", "", "transport that the figures are of, where the output does not show it")
 	f.StringVar(&realm, "realm", "", "what carried the bytes, where the output does not show it: "+strings.Join(realms, ", "))
-	f.StringVar(&buffer, "buffer-size", "", "nvbandwidth's --bufferSize, which its JSON does not name (default 512MiB)")
+	f.StringVar(&buffer, "buffer-size", "", "nvbandwidth's --bufferSize, which its JSON does not name; without it sizes are left open")
 	f.StringVarP(&out, "out", "o", "", "write to this file instead of standard output")
 	f.BoolVar(&force, "force", false, "replace the file of --out")
 	// The only error is a flag that is not defined.
@@ -126,6 +126,9 @@ func importFile(env *Env, name, format string, o foreign.Options) (*results.Head
 		h.Started = env.Now()
 		f.Warnings = append(f.Warnings, "the output does not say when it was measured; the run is dated by its import")
 	}
+	if f.Incomplete != "" { // so that it travels with each number
+		f.Warnings = append(f.Warnings, "the run is not whole: "+f.Incomplete)
+	}
 	for i := range f.Cells {
 		f.Cells[i].Warnings = append(f.Cells[i].Warnings, f.Warnings...)
 	}
@@ -150,6 +153,9 @@ func writeImport(env *Env, out string, again bool, h *results.Header, f *foreign
 		if err := w.Cell(&f.Cells[i]); err != nil {
 			return errors.Join(err, w.Close(results.StateFailed, err.Error()))
 		}
+	}
+	if f.Incomplete != "" {
+		return w.Close(results.StateFailed, f.Incomplete)
 	}
 	return w.Close(results.StateComplete, "")
 }
