@@ -23,6 +23,8 @@ type Flow struct {
 	InitiatorMemory, TargetMemory string // the same
 	InitiatorBind, TargetBind     netip.Addr
 	Announce                      string // data address that the target announces instead of its bound one
+	// Bytes replaces the plan's one size: flows that run at once and move unlike amounts. Their rows have no sum.
+	Bytes uint64
 	// SameProcess says that both peers live in this process, OtherHost that they are on two hosts. Neither: two processes of one host.
 	SameProcess, OtherHost bool
 }
@@ -80,6 +82,9 @@ func RunFlows(ctx context.Context, p Plan, all []Flow, steps []Step, sink Sink) 
 		for _, n := range slices.Concat(s.Flows, s.Background) {
 			if n < 0 || n >= len(all) {
 				return fmt.Errorf("step %d names flow %d of %d", i, n, len(all))
+			}
+			if q := s.plan(&p); all[n].Bytes > 0 && (len(q.Sizes) != 1 || len(q.Requests) > 0 || s.Aggregate != "") {
+				return fmt.Errorf("step %d has flows with bytes of their own: its plan has one size to replace, and no sum", i)
 			}
 		}
 		for _, q := range []*Plan{s.Plan, s.BackgroundPlan} {
@@ -199,6 +204,9 @@ func (r *flows) open(ctx context.Context, which []int, transport string, p *Plan
 				*o.into = o.value
 			}
 		}
+		if f.Bytes > 0 {
+			own.Sizes = []uint64{f.Bytes}
+		}
 		s := &Session{Local: f.Initiator, Remote: f.Target, OtherHost: f.OtherHost, Bind: f.InitiatorBind, RemoteBind: f.TargetBind, Announce: f.Announce}
 		if f.SameProcess {
 			s.InProcess = f.Target
@@ -249,7 +257,7 @@ func (r *flows) step(ctx context.Context, s *Step, transport string, sink Sink, 
 		r.sign(ctx)
 		m := &measurement{plan: p, cell: &cells[i], started: time.Now()}
 		for n, l := range links {
-			t := newTrack(l, &cells[i], i)
+			t := newTrack(l, &l.plan.cells()[i], i)
 			t.salt = uint64(s.Flows[n] + 1)
 			m.tracks = append(m.tracks, t)
 		}
@@ -333,6 +341,9 @@ func (r *flows) shares(s *Step, tracks []*track) {
 func (r *flows) name(c *results.Cell, s *Step, n int, t *track) {
 	f := &r.flows[n]
 	c.Schedule, c.Rail, c.InitiatorHost, c.TargetHost = s.Schedule, f.Rail, f.InitiatorHost, f.TargetHost
+	if f.Bytes > 0 {
+		c.Settings["own_bytes"] = "this pair's own: other pairs of the step moved other amounts"
+	}
 	if t.cell.direction == Reverse {
 		c.InitiatorHost, c.TargetHost = c.TargetHost, c.InitiatorHost
 	}

@@ -233,6 +233,24 @@ func TestBackgroundLoadRunsBesideTheFlows(t *testing.T) {
 	}
 }
 
+// Flows that move amounts of their own, once a round each.
+func TestFlowsOfUnlikeBytes(t *testing.T) {
+	flows, _ := pairs(&eventLog{}, 2)
+	flows[0].Bytes, flows[1].Bytes = 1000, 300_000
+	p := flowPlan()
+	p.Iterations = 1
+	for i, c := range runFlows(t, p, flows, []harness.Step{{Schedule: "moved", Flows: []int{0, 1}}}) {
+		if c.Status != results.StatusOK || c.TotalBytes != int64(flows[i].Bytes) || c.Settings["own_bytes"] == "" || !slices.Equal(c.Bandwidth.RoundsOperations, []int64{1, 1, 1, 1}) {
+			t.Errorf("flow %d of %d bytes: %s, %d bytes, rounds of %v operations", i, flows[i].Bytes, c.Status, c.TotalBytes, c.Bandwidth.RoundsOperations)
+		}
+	}
+	for name, s := range map[string]harness.Step{"no sum": {Flows: []int{0}, Aggregate: "all"}} {
+		if err := harness.RunFlows(context.Background(), p, flows, []harness.Step{s}, harness.Sink{}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestStepsAreChecked(t *testing.T) {
 	flows, _ := pairs(&eventLog{}, 1)
 	two := flowPlan()

@@ -137,6 +137,14 @@ func (p *Plan) Check() error {
 			bad("sizes_bytes: %d; 1 to %d are possible", s, uint64(1)<<44)
 		}
 	}
+	for name, twice := range map[string]string{
+		"transports": twice(p.Transports), "operations": twice(p.Operations), "metrics": twice(p.Metrics), "directions": twice(p.Directions),
+		"sizes_bytes": twice(p.Sizes), "concurrency": twice(p.Concurrency),
+	} {
+		if twice != "" { // two rows with one identity could not be told apart
+			bad("%s: %s stands there twice", name, twice)
+		}
+	}
 	between := func(name string, n, low, high int) {
 		if n < low || n > high {
 			bad("%s: %d; %d to %d are possible", name, n, low, high)
@@ -196,6 +204,16 @@ func (p *Plan) Check() error {
 		}
 	}
 	return nil
+}
+
+// twice is the first entry that a list has twice; empty: none.
+func twice[T comparable](list []T) string {
+	for i, v := range list {
+		if slices.Contains(list[:i], v) {
+			return fmt.Sprint(v)
+		}
+	}
+	return ""
 }
 
 // cell is one entry of the plan: the same for all its transports.

@@ -15,7 +15,7 @@ import (
 
 // record is a track as a row of the result file.
 func (t *track) record(m *measurement) *results.Cell {
-	c, l := m.cell, t.link
+	c, l := t.cell, t.link
 	p := l.plan // its own: a flow may have other devices and memory than the run
 	i64 := func(n int64) *int64 { return &n }
 	elapsed := time.Since(m.started).Seconds()

@@ -35,6 +35,8 @@ type Stage struct {
 	Pairs    []schedule.Pair
 	// Sum is set where the rows of the pairs have a sum that means something: they load something together.
 	Sum bool
+	// Bytes are what each pair moves, once in each round; nil: a rate is measured.
+	Bytes map[schedule.Pair]uint64
 	// Background stages have a load of bulk writes between the same pairs beside what they measure.
 	Background bool
 }
@@ -45,9 +47,10 @@ type Layout struct {
 	Stages  []Stage
 	// BothDirections is set where a pair stands for both of its directions.
 	BothDirections bool
-	// Bytes are what a byte matrix wants to be moved, by pair; nil for other patterns.
-	Bytes map[schedule.Pair]uint64
 }
+
+// Moved is the schedule of the pairs of a byte matrix that move their bytes once, all begun together.
+const Moved = "matrix, moved"
 
 // Isolated is the schedule of a pair that moves data alone.
 const Isolated = "isolated"
@@ -73,6 +76,7 @@ func Lay(size int, a Ask) (*Layout, error) {
 	a.Names = names
 	l := &Layout{Pattern: a.Name}
 	var rounds []schedule.Round
+	var moves map[schedule.Pair]uint64
 	var together string // schedule of all at once, where that is the pattern's own
 	var err error
 	switch a.Name {
@@ -110,10 +114,10 @@ func Lay(size int, a Ask) (*Layout, error) {
 	case "matrix":
 		var moved []schedule.Traffic
 		if moved, err = a.matrix(given); err == nil {
-			l.Bytes = map[schedule.Pair]uint64{}
+			moves = map[schedule.Pair]uint64{}
 			round := schedule.Round{}
 			for _, t := range moved {
-				l.Bytes[t.Pair] = t.Bytes
+				moves[t.Pair] = t.Bytes
 				round = append(round, t.Pair)
 			}
 			rounds = []schedule.Round{round}
@@ -152,6 +156,9 @@ func Lay(size int, a Ask) (*Layout, error) {
 			together = map[string]string{"all-pairs": "all-to-all", "half": "half at once", "ring": "ring at once"}[a.Name]
 		}
 		l.Stages = append(l.Stages, Stage{Schedule: together, Pairs: pairs, Sum: true})
+		if moves != nil {
+			l.Stages = append(l.Stages, Stage{Schedule: Moved, Pairs: pairs, Bytes: moves})
+		}
 	}
 	return l, nil
 }

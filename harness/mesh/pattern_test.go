@@ -46,7 +46,7 @@ func TestPatternsAreSpeltOut(t *testing.T) {
 		{Ask{Name: "incast", To: "b", Sources: "a,d"}, "isolated 0-1; isolated 3-1; incast 0-1,3-1"},
 		{Ask{Name: "one-to-all", From: "2", Loaded: true}, "one-to-all 2-0,2-1,2-3"},
 		{Ask{Name: "prefill-decode", Prefill: "0", Decode: "c,d", Loaded: true}, "prefill-decode 0-2,0-3"},
-		{Ask{Name: "matrix", Matrix: strings.NewReader("0 5 0 0\n0 0 0 0\n0 0 0 7\n0 0 0 0\n"), Loaded: true}, "matrix 0-1,2-3"},
+		{Ask{Name: "matrix", Matrix: strings.NewReader("0 5 0 0\n0 0 0 0\n0 0 0 7\n0 0 0 0\n"), Loaded: true}, "matrix 0-1,2-3; matrix, moved 0-1,2-3"},
 		{Ask{Name: "all-pairs", Present: []bool{true, false, true, true}}, "all-pairs 0-3; all-pairs 3-2; all-pairs 2-0"},
 		{Ask{Name: "incast", Present: []bool{true, false, true, true}, Loaded: true}, "incast 2-0,3-0"},
 	} {
@@ -63,8 +63,12 @@ func TestPatternsAreSpeltOut(t *testing.T) {
 		}
 	}
 	l := lay(t, 4, Ask{Name: "matrix", Matrix: strings.NewReader("0 5 0 0\n0 0 0 0\n0 0 0 7\n0 0 0 0\n")})
-	if l.Bytes[schedule.Pair{From: 2, To: 3}] != 7 || len(l.Bytes) != 2 {
-		t.Errorf("bytes %v", l.Bytes)
+	last := l.Stages[len(l.Stages)-1]
+	if last.Schedule != Moved || last.Bytes[schedule.Pair{From: 2, To: 3}] != 7 || len(last.Bytes) != 2 || last.Sum {
+		t.Errorf("the last stage moves %+v", last)
+	}
+	if a, b, c := last.bytes(schedule.Pair{From: 2, To: 3}, 0, 3), last.bytes(schedule.Pair{From: 2, To: 3}, 1, 3), last.bytes(schedule.Pair{From: 2, To: 3}, 2, 3); a != 3 || b != 2 || c != 2 {
+		t.Errorf("7 bytes over three rails are %d, %d, %d", a, b, c)
 	}
 	l = lay(t, 4, Ask{Name: "incast", Loaded: true})
 	l.AddBackground()

@@ -114,7 +114,9 @@ func (l *Layout) rows(plans []harness.Plan, bothWays bool) int {
 	n := 0
 	for i := range plans {
 		for _, s := range l.Stages {
-			n += plans[i].Cells() * len(s.Pairs)
+			if p := s.plan(&plans[i]); p != nil {
+				n += p.Cells() * len(s.Pairs)
+			}
 		}
 	}
 	if bothWays {
@@ -135,6 +137,19 @@ func (l *Layout) Cost(plans []harness.Plan, bothWays, oneWay bool) (rows int, se
 	return l.rows(plans, bothWays), seconds
 }
 
+// plan is what a stage measures of a plan; nil: nothing.
+func (s *Stage) plan(p *harness.Plan) *harness.Plan {
+	if s.Bytes == nil {
+		return p
+	}
+	if len(p.Requests) > 0 || !slices.Contains(p.Metrics, harness.Bandwidth) {
+		return nil
+	}
+	once := *p
+	once.Metrics, once.Sizes, once.Concurrency, once.Iterations = []harness.Metric{harness.Bandwidth}, p.Sizes[:1], nil, 1
+	return &once
+}
+
 // part is the stages that one run of the harness measures.
 type part struct {
 	mesh  *Mesh
@@ -151,13 +166,14 @@ type flowKey struct {
 	rail       int
 	kind       string
 	background bool
+	bytes      uint64
 }
 
 // add makes a stage's steps: one a plan and rail; one a plan where the stage loads something together, which all rails then do.
 func (p *part) add(s *Stage, plans []harness.Plan, number int) {
 	together := [][]int{{0}}
 	for rail := 1; rail < len(p.rails); rail++ {
-		if s.Sum {
+		if s.Sum || s.Bytes != nil {
 			together[0] = append(together[0], rail)
 		} else {
 			together = append(together, []int{rail})
@@ -168,13 +184,17 @@ func (p *part) add(s *Stage, plans []harness.Plan, number int) {
 		pairs, name = schedule.Pairs(schedule.BothWays([]schedule.Round{s.Pairs})), name+BothWays
 	}
 	for i := range plans {
+		plan := s.plan(&plans[i])
+		if plan == nil {
+			continue
+		}
 		for _, rails := range together {
-			step := harness.Step{Schedule: name, Plan: &plans[i]}
+			step := harness.Step{Schedule: name, Plan: plan}
 			for _, rail := range rails {
 				for _, pair := range pairs {
-					step.Flows = append(step.Flows, p.flow(pair, rail, p.kind(plans[i].Transports), false))
+					step.Flows = append(step.Flows, p.flow(pair, rail, p.kind(plans[i].Transports), false, s.bytes(pair, rail, len(p.rails))))
 					if s.Background && p.o.Background != nil {
-						step.Background = append(step.Background, p.flow(pair, rail, p.kind(p.o.Background.Transports), true))
+						step.Background = append(step.Background, p.flow(pair, rail, p.kind(p.o.Background.Transports), true, 0))
 						step.BackgroundPlan = p.o.Background
 					}
 				}
@@ -185,7 +205,7 @@ func (p *part) add(s *Stage, plans []harness.Plan, number int) {
 			p.steps = append(p.steps, step)
 		}
 	}
-	if p.o.Ended != nil {
+	if p.o.Ended != nil && len(p.steps) > 0 {
 		p.steps[len(p.steps)-1].Done = func() error { return p.o.Ended(number) }
 	}
 }
@@ -197,9 +217,22 @@ func (p *part) kind(transports []string) string {
 	return p.o.DeviceKind(transports[0])
 }
 
+// bytes is a rail's part of what a pair moves in a stage; 0 where that measures a rate.
+func (s *Stage) bytes(pair schedule.Pair, rail, rails int) uint64 {
+	all := s.Bytes[pair]
+	if rails < 2 {
+		return all
+	}
+	each := all / uint64(rails)
+	if uint64(rail) < all%uint64(rails) {
+		each++
+	}
+	return each
+}
+
 // flow is the index of a pair's flow over a rail.
-func (p *part) flow(pair schedule.Pair, rail int, kind string, background bool) int {
-	key := flowKey{pair, rail, kind, background}
+func (p *part) flow(pair schedule.Pair, rail int, kind string, background bool, bytes uint64) int {
+	key := flowKey{pair, rail, kind, background, bytes}
 	if at, ok := p.at[key]; ok {
 		return at
 	}
@@ -207,7 +240,7 @@ func (p *part) flow(pair schedule.Pair, rail int, kind string, background bool) 
 	f := harness.Flow{
 		InitiatorHost: from.Name, TargetHost: to.Name, Initiator: from.Peer, Target: to.Peer,
 		InitiatorDevice: from.Device[kind], TargetDevice: to.Device[kind], InitiatorMemory: from.Memory, TargetMemory: to.Memory,
-		InitiatorBind: from.Address, TargetBind: to.Address, Announce: to.Announce, OtherHost: from.HostID != to.HostID,
+		Bytes: bytes, InitiatorBind: from.Address, TargetBind: to.Address, Announce: to.Announce, OtherHost: from.HostID != to.HostID,
 	}
 	if len(p.rails) > 0 { // the device decides the address
 		a, b := from.Rails[rail], to.Rails[rail]

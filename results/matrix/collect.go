@@ -111,7 +111,7 @@ func (m *Mesh) Add(c *results.Cell) error {
 	if c.Realm == results.RealmDouble {
 		return fmt.Errorf("%s: %w", c.Label, ErrDouble)
 	}
-	if c.InitiatorHost == "" || c.TargetHost == "" || c.Metric() != "bandwidth" && c.Metric() != "latency" {
+	if c.InitiatorHost == "" || c.TargetHost == "" || c.Settings["own_bytes"] != "" || c.Metric() != "bandwidth" && c.Metric() != "latency" {
 		m.other++
 		return nil
 	}

@@ -259,7 +259,7 @@ func (f *meshFlags) measure(cmd *cobra.Command, me place, m *mesh.Mesh) error {
 		}
 	}
 	names := slices.DeleteFunc(m.Names(), func(n string) bool { return n == "" })
-	tally := &tally{mesh: matrix.New(matrix.Options{Hosts: names}), bytes: layout.Bytes}
+	tally := &tally{mesh: matrix.New(matrix.Options{Hosts: names})}
 	line := newProgressLine(f.env)
 	signed := time.Now()
 	write := func(c *results.Cell) error {

@@ -1,14 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
 	"hopbench/harness/mesh"
-	"hopbench/harness/mesh/schedule"
 	"hopbench/results"
 	"hopbench/results/matrix"
 	"hopbench/results/table"
@@ -19,7 +20,7 @@ import (
 // tally is what rank 0 keeps of the rows: the matrices, the sums, and how many failed. No row is kept.
 type tally struct {
 	mesh  *matrix.Mesh
-	bytes map[schedule.Pair]uint64 // of a byte matrix
+	moved []*move // of a byte matrix: one a transport, operation and direction
 
 	cells, failed, waived int
 	status                int // exit status of the first failure
@@ -66,6 +67,9 @@ func (t *tally) add(c *results.Cell) error {
 	var seconds float64
 	if _, err := fmt.Sscanf(c.Settings["start_spread_seconds"], "%g", &seconds); err == nil {
 		t.spread = max(t.spread, seconds)
+	}
+	if c.Schedule == mesh.Moved {
+		t.move(c)
 	}
 	return t.mesh.Add(c)
 }
@@ -128,7 +132,7 @@ type answered struct {
 	Reports  []matrix.Report  `json:"reports"`
 	Loads    []matrix.Load    `json:"loads,omitempty"`
 	Sums     []sum            `json:"sums,omitempty"`
-	Moves    *move            `json:"byte_matrix,omitempty"`
+	Moves    []*move          `json:"byte_matrix,omitempty"`
 	Spread   float64          `json:"start_spread_seconds,omitempty"` // the largest
 	Cells    int              `json:"cells"`
 	Failed   int              `json:"failed"`
@@ -142,12 +146,68 @@ type answeredRank struct {
 	Chosen  string `json:"devices,omitempty"`
 }
 
-// move is when the pairs of a byte matrix would be done with their bytes at the rates that they have together.
+// move is what it takes to move a byte matrix, all pairs begun together: the time of the last pair.
 type move struct {
-	Bytes   uint64  `json:"bytes"`
-	Seconds float64 `json:"seconds"` // of the last
-	Last    string  `json:"last"`
-	Basis   string  `json:"basis"`
+	What    string  `json:"what"`
+	Bytes   int64   `json:"bytes"` // of a round, over all pairs
+	Pairs   int     `json:"pairs"`
+	Rounds  int     `json:"rounds"`
+	Seconds float64 `json:"seconds,omitempty"` // median over the rounds of the last pair's time, by its initiator's clock
+	Last    string  `json:"last,omitempty"`    // the pair that was last in that round
+	Failed  string  `json:"failed,omitempty"`  // the first pair without a figure: the matrix was never moved
+
+	last []finish
+}
+
+// finish is when a round was done, and by which pair.
+type finish struct {
+	seconds float64
+	pair    string
+}
+
+// move takes one pair's part of a byte matrix.
+func (t *tally) move(c *results.Cell) {
+	what := fmt.Sprintf("%s, %s %s", c.Label, c.Operation, c.Direction)
+	if c.Direction == "forward" {
+		what = fmt.Sprintf("%s, %s", c.Label, c.Operation)
+	}
+	var m *move
+	for _, known := range t.moved {
+		if known.What == what {
+			m = known
+		}
+	}
+	if m == nil {
+		m = &move{What: what}
+		t.moved = append(t.moved, m)
+	}
+	pair := c.InitiatorHost + " to " + c.TargetHost
+	m.Pairs++
+	m.Bytes += c.TotalBytes
+	if c.Bandwidth == nil || len(c.Bandwidth.RoundsSeconds) == 0 || m.Rounds > 0 && m.Rounds != len(c.Bandwidth.RoundsSeconds) {
+		if m.Failed == "" {
+			m.Failed = pair
+		}
+		return
+	}
+	if m.Rounds == 0 {
+		m.Rounds, m.last = len(c.Bandwidth.RoundsSeconds), make([]finish, len(c.Bandwidth.RoundsSeconds))
+	}
+	for i, s := range c.Bandwidth.RoundsSeconds {
+		if s > m.last[i].seconds {
+			m.last[i] = finish{s, pair}
+		}
+	}
+}
+
+// settle makes the answer of all rounds.
+func (m *move) settle() {
+	if m.Failed != "" || len(m.last) == 0 {
+		return
+	}
+	slices.SortFunc(m.last, func(a, b finish) int { return cmp.Compare(a.seconds, b.seconds) })
+	middle := m.last[(len(m.last)-1)/2]
+	m.Seconds, m.Last = middle.seconds, middle.pair
 }
 
 // answer prints what came out.
@@ -162,43 +222,16 @@ func (f *meshFlags) answer(m *mesh.Mesh, l *mesh.Layout, t *tally) error {
 	for _, missing := range m.Missing {
 		a.Missing = append(a.Missing, missing.String())
 	}
-	a.Moves = t.moves(m)
+	for _, moved := range t.moved {
+		moved.settle()
+	}
+	a.Moves = t.moved
 	if f.run.json {
 		e := json.NewEncoder(f.env.Stdout)
 		e.SetIndent("", "  ")
 		return e.Encode(a)
 	}
 	return a.write(f.env.Stdout, t.mesh)
-}
-
-// moves is the byte matrix's answer: the time of each pair's bytes at its rate in the loaded stage. Flows that are done early leave room
-// for the others, which is not in it: it errs to the long side.
-func (t *tally) moves(m *mesh.Mesh) *move {
-	if t.bytes == nil {
-		return nil
-	}
-	var loaded *matrix.Layer
-	for _, l := range t.mesh.Layers() {
-		if !l.Latency() && l.Key.Schedule == "matrix" && (loaded == nil || l.Key.TotalBytes > loaded.Key.TotalBytes) {
-			loaded = l
-		}
-	}
-	if loaded == nil {
-		return nil
-	}
-	names := m.Names()
-	out := &move{Basis: "each pair's bytes at its rate beside all others, for all of the time"}
-	for pair, bytes := range t.bytes {
-		out.Bytes += bytes
-		p := loaded.At(names[pair.From], names[pair.To])
-		if p.Status != results.StatusOK {
-			return nil // a pair without a rate is never done
-		}
-		if s := float64(bytes) / p.Value; s > out.Seconds {
-			out.Seconds, out.Last = s, names[pair.From]+" to "+names[pair.To]
-		}
-	}
-	return out
 }
 
 // write prints the answer as tables, with what belongs to none of them beneath.
@@ -221,8 +254,13 @@ func (a *answered) write(w io.Writer, m *matrix.Mesh) error {
 		return err
 	}
 	var b strings.Builder
-	if a.Moves != nil {
-		fmt.Fprintf(&b, "The byte matrix's %s are moved after %s at most; the last pair is %s (%s).\n", unit.Bytes(int64(a.Moves.Bytes)), unit.Seconds(a.Moves.Seconds), a.Moves.Last, a.Moves.Basis)
+	for _, m := range a.Moves {
+		if m.Failed != "" {
+			fmt.Fprintf(&b, "%s: the byte matrix was never moved whole: %s has no figure.\n", m.What, m.Failed)
+			continue
+		}
+		fmt.Fprintf(&b, "%s: the byte matrix's %s are moved in %s, median of %d rounds in which its %d pairs begin together; the last then is %s.\n",
+			m.What, unit.Bytes(m.Bytes), unit.Seconds(m.Seconds), m.Rounds, m.Pairs, m.Last)
 	}
 	if a.Spread > 0 {
 		fmt.Fprintf(&b, "The loops of flows that ran at once began at most %s apart, by the clock of rank 0.\n", unit.Seconds(a.Spread))

@@ -114,7 +114,11 @@ func (f *meshFlags) define(cmd *cobra.Command) {
 	}
 	becomes := func(name, value, usage string) {
 		fl := fs.Lookup(name)
-		if err := fl.Value.Set(value); err == nil {
+		if list, ok := fl.Value.(pflag.SliceValue); ok { // Set would make the user's own value an addition
+			if list.Replace(strings.Split(value, ",")) == nil {
+				fl.DefValue = "[" + value + "]"
+			}
+		} else if fl.Value.Set(value) == nil {
 			fl.DefValue = value
 		}
 		if usage != "" {

@@ -217,7 +217,7 @@ func TestMeshPatterns(t *testing.T) {
 		"background": {[]string{"--pattern", "one-to-all", "--loaded", "--background", "20MB/s"}, map[string]int{"one-to-all": 2, "one-to-all, background": 2}, map[string]int{"one-to-all": 1, "one-to-all, background": 1}, "one-to-all, background"},
 		"prefill": {[]string{"--pattern", "prefill-decode", "--prefill", "0", "--decode", "1-2", "--loaded", "--kv", "qwen3-0.6b", "--isl", "64", "--concurrency", "2"},
 			map[string]int{"prefill-decode": 4}, map[string]int{"prefill-decode": 2}, "Pairs:"},
-		"matrix":    {[]string{"--matrix", matrix}, map[string]int{"isolated": 2, "matrix": 2}, map[string]int{"matrix": 1}, "The byte matrix's 3 MiB are moved after"},
+		"matrix":    {[]string{"--matrix", matrix}, map[string]int{"isolated": 2, "matrix": 2, "matrix, moved": 2}, map[string]int{"matrix": 1}, "the byte matrix's 3 MiB are moved in"},
 		"both ways": {[]string{"--both-ways"}, map[string]int{"all-pairs, both ways": 6}, nil, "both ways"},
 		"all":       {[]string{"--loaded", "--one-way"}, map[string]int{"all-pairs": 3, "all-to-all": 3}, map[string]int{"all-to-all": 1}, "Flows together against each alone"},
 	} {
@@ -242,6 +242,11 @@ func TestMeshPatterns(t *testing.T) {
 			for _, cell := range runs[0].Cells {
 				if cell.Status != results.StatusOK {
 					t.Errorf("%s to %s: %s %s", cell.InitiatorHost, cell.TargetHost, cell.Status, cell.Reason)
+				}
+				if cell.Schedule == "matrix, moved" {
+					if want := map[bool]int64{true: 1 << 20, false: 2 << 20}[strings.HasSuffix(cell.InitiatorHost, "/0")]; cell.TotalBytes != want {
+						t.Errorf("%s to %s moved %d bytes, want %d", cell.InitiatorHost, cell.TargetHost, cell.TotalBytes, want)
+					}
 				}
 				if cell.Rail == "all" {
 					sums[cell.Schedule]++
