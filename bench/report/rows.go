@@ -217,7 +217,11 @@ func rowOf(c *results.Cell, file string, several bool) Row {
 		}
 		memory += ", " + w
 	}
-	size := Value{unit.Bytes(c.TotalBytes), strconv.FormatInt(c.TotalBytes, 10)}
+	shown := unit.Bytes(c.TotalBytes)
+	if c.TotalBytes == 0 { // another tool's, which does not say
+		shown = "unknown"
+	}
+	size := Value{shown, strconv.FormatInt(c.TotalBytes, 10)}
 	if c.TotalBytes <= 0 {
 		size = Value{Text: "-"}
 	}

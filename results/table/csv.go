@@ -70,7 +70,12 @@ var csvColumns = []csvColumn{
 	{"operation", func(c item) string { return c.Operation }},
 	{"direction", func(c item) string { return c.Direction }},
 	{"size bytes", func(c item) string { return whole(c.TotalBytes) }},
-	{"size", func(c item) string { return size(c.TotalBytes) }},
+	{"size", func(c item) string {
+		if c.TotalBytes == 0 { // waived as a whole, or another tool's that does not say
+			return ""
+		}
+		return size(c.TotalBytes)
+	}},
 	{"pieces", func(c item) string { return whole(c.Descriptors) }},
 	{"piece bytes", func(c item) string { return whole(c.PieceBytes) }},
 	{"pattern", func(c item) string { return c.Pattern }},

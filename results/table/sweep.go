@@ -199,15 +199,21 @@ func (t *Table) figure(c item, there bool, f field) Cell {
 // fieldsOf are the figures that the cells have, in one scale for all columns.
 func fieldsOf(cells []item) []field {
 	var all []field
+	// Another tool's definition begins with its name: what its cells hold tells what it is.
+	times := slices.ContainsFunc(cells, func(c item) bool { return c.Latency != nil }) &&
+		!slices.ContainsFunc(cells, func(c item) bool { return c.Bandwidth != nil })
 	switch metric := cells[0].Metric(); {
-	case metric == "latency":
-		p50 := optional(func(c item) *float64 {
-			if c.Latency == nil {
+	case metric == "latency" || times:
+		middle := optional(func(c item) *float64 {
+			switch {
+			case c.Latency == nil:
 				return nil
+			case c.Latency.P50Seconds == nil:
+				return c.Latency.MeanSeconds
 			}
 			return c.Latency.P50Seconds
 		})
-		scale := unit.TimeScale(values(cells, p50))
+		scale := unit.TimeScale(values(cells, middle))
 		of := func(head string, get func(l *results.Latency) *float64) field {
 			return field{head: head + " " + scale.Unit, scale: &scale, get: optional(func(c item) *float64 {
 				if c.Latency == nil {
@@ -221,6 +227,11 @@ func fieldsOf(cells []item) []field {
 			of("p99", func(l *results.Latency) *float64 { return l.P99Seconds }),
 			of("p99.9", func(l *results.Latency) *float64 { return l.P999Seconds }),
 			of("max", func(l *results.Latency) *float64 { return l.MaxSeconds }),
+		}
+		if len(values(cells, all[0].get)) == 0 { // some tools print a mean alone
+			if mean := of("mean", func(l *results.Latency) *float64 { return l.MeanSeconds }); len(values(cells, mean.get)) > 0 {
+				all = append([]field{mean}, all[1:]...)
+			}
 		}
 	case metric == "rate":
 		rate := optional(func(c item) *float64 { return c.MessageRatePerSecond })

@@ -423,7 +423,12 @@ func (t *Table) figureless(c item) Cell {
 	return Cell{Text: "-"}
 }
 
-func size(n int64) string { return unit.Bytes(n) }
+func size(n int64) string {
+	if n == 0 { // another tool's, which does not say
+		return "unknown size"
+	}
+	return unit.Bytes(n)
+}
 
 func deref(v *float64) []float64 {
 	if v == nil {
