@@ -69,6 +69,7 @@ type link struct {
 	memory    [2]mem.Facts
 	fresh     bool  // no loop has run on it
 	down      error // why it left the rotation
+	refused   int   // times in a row that it could not be opened
 	emulated  bool
 	// most is the largest operation in bytes that the link is open for; mostErr is why larger ones found no room.
 	most    uint64
@@ -93,8 +94,13 @@ func (l *link) phase(ctx context.Context, what string, bytes uint64, f func(cont
 
 // open opens the link for the largest operations of the plan that find room: what is too large for this host, the peer's cap or the device is a
 // failed row each, and the rest of the sweep goes on.
-func (l *link) open(ctx context.Context) error {
+func (l *link) open(ctx context.Context) (err error) {
 	l.most, l.mostErr = math.MaxUint64, nil
+	defer func() {
+		if l.refused++; err == nil {
+			l.refused = 0
+		}
+	}()
 	for {
 		err := l.openOnce(ctx)
 		if code := fault.CodeOf(err); code != fault.MemoryExhausted && code != fault.PeerCap {
@@ -109,6 +115,19 @@ func (l *link) open(ctx context.Context) error {
 			l.mostErr = err
 		}
 	}
+}
+
+// mayOpen says whether opening a link afresh could help: a loop failed on it, or it could not be opened once. A data address that nothing reaches takes its whole
+// limit to say so, and says the same for every cell.
+func (l *link) mayOpen() bool {
+	switch {
+	case l.down == nil || l.local != nil || l.refused > 1:
+		return false
+	case l.refused > 0 && fault.CodeOf(l.down) == fault.TCPDataUnreachable:
+		return false
+	}
+	class := fault.ClassOf(l.down)
+	return !class.Waives() && class != fault.Usage
 }
 
 // openOnce opens both sides, checks what they can do and connects them.
@@ -314,7 +333,7 @@ func Run(ctx context.Context, p Plan, s *Session, sink Sink) error {
 		m := &measurement{plan: &p, cell: &cells[i], started: time.Now()}
 		for _, l := range links {
 			// A transport that failed in an earlier cell is opened afresh: a failing size must not end a sweep.
-			if l.down != nil && !fault.ClassOf(l.down).Waives() && i > 0 && l.local == nil && fault.ClassOf(l.down) != fault.Usage {
+			if l.mayOpen() && i > 0 {
 				if err := l.open(ctx); err != nil {
 					l.down = err
 				}
