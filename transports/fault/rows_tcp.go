@@ -18,7 +18,7 @@ const (
 var tcpRows = []Row{
 	{TCPDataUnreachable, Peer, "the data connection could not be made although the control channel works",
 		"Control and data use separate addresses and ports. A firewall, a NetworkPolicy or a route that drops the data port looks like this: the control channel answers and the data connection times out.",
-		[]Fix{{Shell, "open the data port that the message names, or choose it with --data-port and the address with --data-address on the server"}, {Kubernetes, "let the NetworkPolicy pass the data port, or name the pod's other network with --data-address"}}},
+		[]Fix{{Shell, "ask `hopbench doctor --peer HOST:PORT`, which sends data of two sizes over it in seconds"}, {Shell, "open the data port that the message names, or choose it with --data-port and the address with --data-address on the server"}, {Kubernetes, "let the NetworkPolicy pass the data port, or name the pod's other network with --data-address"}}},
 	{TCPDataRefused, Peer, "the peer refused the data connection",
 		"Nobody listens at the data address that the peer announced: it has ended, or a translator stands between the two hosts.",
 		[]Fix{{Shell, "announce a reachable address with --data-address on the server"}}},
