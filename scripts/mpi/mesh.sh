@@ -4,6 +4,7 @@
 #
 #   scripts/mpi/mesh.sh [OPTIONS OF THE LAUNCHER] [-- OPTIONS OF HOPBENCH MESH]
 #   scripts/mpi/mesh.sh -n 4                                                four ranks on this host
+#   scripts/mpi/mesh.sh -n 4 --oversubscribe --allow-run-as-root            Open MPI: on fewer cores than ranks; as root, as in a container
 #   scripts/mpi/mesh.sh --hostfile hosts --map-by ppr:1:node                Open MPI: one rank a host
 #   scripts/mpi/mesh.sh --hostfile hosts --map-by ppr:8:node -- --transport infiniband
 #   MPIRUN=mpiexec.hydra scripts/mpi/mesh.sh -f hosts -n 8 -ppn 1           MPICH, Intel MPI: one rank a host

@@ -5,7 +5,7 @@
 # slurm-client.
 #
 #   scripts/slurm/cluster.sh [--nodes N] [--cpus N] COMMAND...
-#   scripts/slurm/cluster.sh srun -n 4 bin/hopbench mesh
+#   scripts/slurm/cluster.sh srun -N 4 -n 4 bin/hopbench mesh --token-file FILE     a task a node; -n 4 alone fills one node first
 #   scripts/slurm/cluster.sh --nodes 2 sbatch --wait --nodes=2 scripts/slurm/mesh.sbatch
 #
 # The nodes are called n1, n2, ... and have an address each inside. The exit status is that of the command; 125 where the cluster does
