@@ -20,9 +20,12 @@ type Projection struct {
 	// Request is what a request of the mean length moves.
 	Request Request
 	// Result is the simulation with the transfer's middle; Fast and Slow are
-	// those with the two ends of its interval, nil where it has none.
+	// those with the two ends of its interval, nil where it has none. Neither
+	// end need have the least or the greatest TTFT: P50 and P99 have.
 	Result     sim.Result
 	Fast, Slow *sim.Result
+	// P50 and P99 are the ranges of TTFT over the transfer's interval, nil where there is none.
+	P50, P99 *Range
 	// Unserviceable is set instead of times where no queue can hold the load.
 	Unserviceable *sim.Unserviceable
 	// Warnings travel with the numbers.
@@ -74,20 +77,8 @@ func Project(s *Scenario, l *link.Link) (*Projection, error) {
 	}
 	p.Result = mid
 	if p.Request.Low != nil {
-		for _, end := range []struct {
-			b    bound
-			into **sim.Result
-		}{{fast, &p.Fast}, {slow, &p.Slow}} {
-			r, err := p.simulate(g, end.b)
-			var never *sim.Unserviceable
-			if errors.As(err, &never) {
-				p.warn("at the slow end of the link's interval " + never.Error())
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			*end.into = &r
+		if err := p.interval(g); err != nil {
+			return nil, err
 		}
 	}
 	p.sanity()

@@ -229,3 +229,37 @@ func TestBadScenarios(t *testing.T) {
 		}
 	}
 }
+
+// With a few requests a faster link can give a higher median: the moment within a decode step counts for more. The interval holds
+// the value all the same, since it is the range over the link's interval, and says so.
+func TestIntervalHoldsItsValue(t *testing.T) {
+	crossed := false
+	for requests := 3; requests < 12; requests++ {
+		for _, l := range []link.Spec{{Low: 25e9, High: 50e9}, {Low: 12.5e9, High: 25e9}, {Low: 1e9, High: 4e9}} {
+			s := base(t)
+			s.Step.Base = 0.02
+			s.Load = Load{Rate: 1, Requests: requests, Input: 8000, Output: 128}
+			over, err := link.Given("range", l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := Project(s, over)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := *p.Result.TTFT.P50
+			if p.P50 == nil || p.P50.High == nil || *p.P50.Low > v || v > *p.P50.High {
+				t.Errorf("%d requests over %+v: %g is outside %+v", requests, l, v, p.P50)
+			}
+			if *p.Fast.TTFT.P50 > v || *p.Slow.TTFT.P50 < v {
+				crossed = true
+				if !strings.Contains(strings.Join(p.Warnings, "\n"), "does not follow the link's speed") {
+					t.Errorf("%d requests over %+v: nothing says that the ends cross: %q", requests, l, p.Warnings)
+				}
+			}
+		}
+	}
+	if !crossed {
+		t.Error("no case in which the ends do not bound the middle: this test shows nothing")
+	}
+}

@@ -178,10 +178,27 @@ func (s *Scenario) check() error {
 	return s.Load.check()
 }
 
+// Alone says whether the load is one request that has everything to itself: no load at all.
+func (l *Load) Alone() bool {
+	return l.Trace == nil && l.Rate == 0 && l.Concurrency == 1 && l.Requests == 1
+}
+
+// Enough is how many requests of a load carry a p99: those that are simulated where nobody says otherwise.
+func Enough(users int) int {
+	if users > 0 {
+		return max(1000, 20*users)
+	}
+	return 20_000
+}
+
 // Under is the scenario with another rate or number of users, the rest of its
-// load unchanged.
+// load unchanged. A request alone meets no other at any rate: then it is
+// as many as carry a p99.
 func (s *Scenario) Under(rate float64, users int) *Scenario {
 	c := *s
+	if s.Load.Alone() {
+		c.Load.Requests = Enough(users)
+	}
 	c.Load.Rate, c.Load.Concurrency = rate, users
 	return &c
 }

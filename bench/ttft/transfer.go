@@ -10,13 +10,13 @@ import (
 	"hopbench/bench/ttft/sim"
 )
 
-// bound picks the middle or an end of a transfer time's interval.
-type bound int
+// bound picks the middle of a transfer time's interval, or a place in it from its fast to its slow end.
+type bound float64
 
 const (
-	middle bound = iota
-	fast         // the least time
-	slow
+	middle bound = -1
+	fast   bound = 0 // the least time
+	slow   bound = 1
 )
 
 // transfer is a link under a geometry: what the simulation asks for.
@@ -64,13 +64,10 @@ func (t *transfer) note(notes []string) {
 }
 
 func (t *transfer) pick(a curve.Answer) float64 {
-	switch t.bound {
-	case fast:
-		return max(a.Low, a.Latency)
-	case slow:
-		return max(a.High, a.Latency)
+	if t.bound == middle {
+		return a.Seconds
 	}
-	return a.Seconds
+	return max(a.Low+float64(t.bound)*(a.High-a.Low), a.Latency)
 }
 
 // demand is that of the tokens from..to. Its time is that of a prompt of as

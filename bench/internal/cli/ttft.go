@@ -171,7 +171,7 @@ func (f *ttftFlags) register(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.off, "off", nil, "switch mechanisms off: "+mechanismNames())
 	fs.BoolVar(&f.sensitivity, "sensitivity", false, "rank what each mechanism does to p50 and p99")
 	fs.StringVar(&f.againstISL, "against-isl", "", "TTFT of a request alone at these prompt lengths: FROM:TO[:xN] or a list")
-	fs.Float64SliceVar(&f.againstRate, "against-rate", nil, "TTFT at these rates")
+	fs.Float64SliceVar(&f.againstRate, "against-rate", nil, "TTFT at these rates of Poisson arrivals, whatever the load of the table is")
 	fs.BoolVar(&f.paragraph, "paragraph", false, "print a paragraph for a plan instead of the table")
 	fs.StringVar(&f.example, "example", "", "a worked example: dynamo-98s")
 	fs.BoolVar(&f.json, "json", false, "print JSON with the provenance of every number")
@@ -428,14 +428,15 @@ func (f *ttftFlags) load(cmd *cobra.Command, s *ttft.Scenario) error {
 			return usagef("--trace: %v", err)
 		}
 		defer file.Close()
+		if set("isl") {
+			return usagef("--trace and --isl are two sources of the prompts' lengths: give one")
+		}
 		if l.Trace, err = load.ReadTrace(file); err != nil {
 			return usagef("--trace: %s: %v", f.trace, err)
 		}
-		if !set("isl") {
-			mean, _ := l.Trace.Mean()
-			if err := cmd.Flags().Set("isl", fmt.Sprintf("%.0f", max(1, mean))); err != nil {
-				return err
-			}
+		mean, _ := l.Trace.Mean()
+		if err := cmd.Flags().Set("isl", fmt.Sprintf("%.0f", max(1, mean))); err != nil {
+			return err
 		}
 	} else if set("isl") && (f.kv.tokens < 1 || f.kv.tokens > ttft.MaxTokens) {
 		return usagef("--isl must be 1 to %d tokens, not %d", ttft.MaxTokens, f.kv.tokens)

@@ -46,6 +46,10 @@ func (f *ttftFlags) answers(s *ttft.Scenario, links []*link.Link, list []*ttft.P
 			doc.Answers = append(doc.Answers, a)
 		}
 	}
+	if f.aggP99 > 0 && s.Load.Kind() != "trace" && s.Load.Requests < 100 {
+		return usagef("--aggregated-p99 compares p99 under a load, and %s: give --rate, --concurrency or a trace, and 100 requests or more",
+			map[bool]string{true: "one request alone has none", false: unit.Count(s.Load.Requests, "request") + " have none"}[s.Load.Requests == 1])
+	}
 	if f.aggP50 > 0 || f.aggP99 > 0 {
 		for _, l := range links {
 			a, err := f.breakEven(s, l)
@@ -175,6 +179,11 @@ func (f *ttftFlags) series(s *ttft.Scenario, links []*link.Link, doc *report.Doc
 		}
 	}
 	if len(f.againstRate) > 0 {
+		if s.Load.Alone() && f.requests > 1 {
+			c := *s
+			c.Load.Requests = f.requests
+			s = &c
+		}
 		for _, l := range links {
 			series, err := figure.AgainstLoad(s, l, f.againstRate)
 			if err := refusedSeries(doc, l, err); err != nil {

@@ -170,3 +170,25 @@ func FuzzPrefillTable(f *testing.F) {
 		_, _ = parsePrefillTable(strings.NewReader(text))
 	})
 }
+
+// What is asked about a load has one, or is refused.
+func TestTTFTAsksAboutALoad(t *testing.T) {
+	base := []string{"llama-3.1-8b", "--isl", "8000", "--link", "x=25GB/s", "--prefill-rate", "20000"}
+	code, out, errs := ttftRun(t, append(base, "--against-rate", "0.1,1,50")...)
+	if code != 0 || !strings.Contains(out, "50\tnever: cannot be served") {
+		t.Errorf("status %d: %s%s", code, out, errs)
+	}
+	if code, _, errs := ttftRun(t, append(base, "--aggregated-p99", "1s")...); code != 2 || !strings.Contains(errs, "give --rate") {
+		t.Errorf("a p99 without a load: status %d: %s", code, errs)
+	}
+	if code, out, errs := ttftRun(t, append(base, "--limit", "1s", "--quantile", "p90", "--find", "bandwidth")...); code != 0 || strings.Contains(out, "cannot be") {
+		t.Errorf("p90 without a load: status %d: %s%s", code, out, errs)
+	}
+	trace := filepath.Join(t.TempDir(), "trace.jsonl")
+	if err := os.WriteFile(trace, []byte(`{"timestamp":0,"input_length":100,"output_length":10,"hash_ids":[1]}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := ttftRun(t, append(base, "--trace", trace)...); code != 2 || !strings.Contains(errs, "--trace and --isl") {
+		t.Errorf("a prompt's length beside a trace: status %d: %s", code, errs)
+	}
+}

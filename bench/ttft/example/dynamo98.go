@@ -11,6 +11,7 @@ import (
 	"hopbench/bench/ttft/engine"
 	"hopbench/bench/ttft/link"
 	"hopbench/bench/ttft/prefill"
+	"hopbench/results/unit"
 )
 
 // Example is a worked example: what is stated, computed and assumed, side by
@@ -162,8 +163,8 @@ func Dynamo98() (*Example, error) {
 		{"TCP fallback", "about 100 MB/s, +90-100 s, TTFT about 98 s", fmt.Sprintf("ten at 0.1 GB/s end after %.0f s; 98 s is %.3f GB/s", at(2).Last, needed/1e9), "that all ten share it, and that 98 s is the last or near it"},
 		{"another cause", "", fmt.Sprintf("%.0f us a descriptor and nothing else, or %.0f us at 1.7 GB/s, gives %.0f s", guideSlow/guideUsers/pieces*1e6, each*1e6, at(3).Last), "a cost of descriptors in one thread: a hypothesis"},
 		{"against it", "dynamo pull request 1314: TCP moved 0.65 GB of an 8B model in 1.8 s, set-up included", fmt.Sprintf("0.36 GB/s or more: at most %.0f s for this load", guideUsers*bytes/pullRequest1314), ""},
-		{"EFA, least TTFT", "210 ms (aggregated 173)", fmt.Sprintf("%.0f ms at 9.6 GB/s, %.0f ms at 28.3 GB/s", 1e3*at(4).Alone, 1e3*at(5).Alone), "no handover cost beyond the steps"},
-		{"EFA, ten users", "p95 1752 ms (aggregated 2097); EKS page: about 1 s", fmt.Sprintf("p50 %.0f ms, p99 %.0f ms at 9.6 GB/s", 1e3*at(4).P50, 1e3*at(4).P99), "the same prefill time with ten users"},
+		{"EFA, least TTFT", "210 ms (aggregated 173)", fmt.Sprintf("%s at 9.6 GB/s, %s at 28.3 GB/s", unit.Seconds(at(4).Alone), unit.Seconds(at(5).Alone)), "no handover cost beyond the steps"},
+		{"EFA, ten users", "p95 1752 ms (aggregated 2097); EKS page: about 1 s", fmt.Sprintf("p50 %s, p99 %s at 9.6 GB/s", unit.Seconds(at(4).P50), unit.Seconds(at(4).P99)), "the same prefill time with ten users"},
 		{"EFA's own row", "37 ms and 9.6 GB/s for one transfer", fmt.Sprintf("%.0f ms at 9.6 GB/s; 37 ms is %.1f GB/s: not both", 1e3*bytes/guideEFABytes, bytes/0.037/1e9), ""},
 		{"fast over slow", "200-500 ms on InfiniBand against 98 s: expected from hardware against measured, on two clusters", fmt.Sprintf("on one cluster 98 / 1.752 = %.0f, or 98 with the page's 1 s; and not %.0f to %.0f", guideSlow/guideEFAP95, guideSlow/expectedIBHigh, guideSlow/expectedIBLow), ""},
 		{"not said anywhere", "", "", "TP, block size, engine version, number of requests, and whether 98 s is a mean, a median or p99"},

@@ -73,11 +73,8 @@ func AgainstLength(s *ttft.Scenario, l *link.Link, lengths []int) (Series, error
 
 func point(p *ttft.Projection, x float64) SeriesPoint {
 	sp := SeriesPoint{X: x, TTFT: *p.Result.TTFT.P50, P99: p.Result.TTFT.P99, Transfer: *p.Result.Transfer.P50}
-	if p.Fast != nil {
-		sp.Low = p.Fast.TTFT.P50
-	}
-	if p.Slow != nil {
-		sp.High = p.Slow.TTFT.P50
+	if p.P50 != nil {
+		sp.Low, sp.High = p.P50.Low, p.P50.High
 	}
 	return sp
 }

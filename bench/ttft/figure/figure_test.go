@@ -87,3 +87,19 @@ func TestStacks(t *testing.T) {
 		t.Errorf("median stack of %g s, p50 is %g", got, want)
 	}
 }
+
+// Of a request alone the rates are loads all the same: it is as many requests as carry a p99, and the line rises until it ends.
+func TestAgainstLoadOfARequestAlone(t *testing.T) {
+	s := base(t)
+	s.Load = ttft.Load{Concurrency: 1, Requests: 1, Input: 8000, Output: 20}
+	series, err := AgainstLoad(s, given(t, 10e9), []float64{0.1, 2, 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(series.Points) != 2 || series.Asymptote == nil || *series.Asymptote != 50 {
+		t.Fatalf("%+v", series)
+	}
+	if a, b := series.Points[0], series.Points[1]; b.TTFT <= a.TTFT || b.P99 == nil || *b.P99 <= b.TTFT {
+		t.Errorf("no queue at 2 requests/s: %+v, %+v", a, b)
+	}
+}

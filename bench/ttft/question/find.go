@@ -15,10 +15,10 @@ import (
 func Limits() []string { return []string{"rate", "concurrency", "bandwidth", "workers"} }
 
 // Find answers one question about the scenario's limit on one link. A limit that cannot be met is an answer; an error is about the
-// scenario. One request alone has no p99 and is no load: where one of them is asked, 2000 are simulated.
+// scenario. One request alone has no p90 or p99 and is no load: where one of them is asked, 2000 are simulated.
 func Find(s *ttft.Scenario, l *link.Link, q ask.Quantile, what string) (report.Answer, error) {
 	a := report.Answer{Transport: l.Transport, Label: l.Label, Provenance: l.Provenance}
-	if s.Load.Requests < 100 && (q == ask.P99 || what == "rate") {
+	if s.Load.Requests < 100 && (q != ask.P50 || what == "rate") {
 		c := *s
 		c.Load.Requests = 2000
 		s = &c

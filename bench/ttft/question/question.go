@@ -70,10 +70,8 @@ func Settle(l *ttft.Load) error {
 	case l.Rate == 0 && l.Concurrency == 0 && l.Trace == nil:
 		l.Concurrency, l.Requests = 1, 1
 	case l.Requests > 0:
-	case l.Concurrency > 0:
-		l.Requests = max(1000, 20*l.Concurrency)
 	default:
-		l.Requests = 20_000
+		l.Requests = ttft.Enough(l.Concurrency)
 	}
 	return nil
 }

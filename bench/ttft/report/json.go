@@ -242,11 +242,11 @@ func Of(p *ttft.Projection) Projection {
 	r := &p.Result
 	o.Throughput = &r.Throughput
 	t := Times{Samples: r.TTFT.Samples, Mean: r.TTFT.Mean, P50: r.TTFT.P50, P90: r.TTFT.P90, P99: r.TTFT.P99}
-	if p.Fast != nil {
-		t.P50Low, t.P99Low = p.Fast.TTFT.P50, p.Fast.TTFT.P99
+	if p.P50 != nil {
+		t.P50Low, t.P50High = p.P50.Low, p.P50.High
 	}
-	if p.Slow != nil {
-		t.P50High, t.P99High = p.Slow.TTFT.P50, p.Slow.TTFT.P99
+	if p.P99 != nil {
+		t.P99Low, t.P99High = p.P99.Low, p.P99.High
 	}
 	o.TTFT = &t
 	o.Parts = parts(&r.Mean)

@@ -91,7 +91,7 @@ func TestTableAndParagraph(t *testing.T) {
 }
 
 func TestSeconds(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 1e-7: "0.1 us", 999.6e-6: "1 ms", 0.0123: "12.3 ms", 0.9996: "1 s", 12.34: "12.3 s", 99.96: "100 s", 1234: "1234 s", -0.002: "-2 ms"} {
+	for v, want := range map[float64]string{0: "0", 1e-7: "0.1 us", 999.6e-6: "1.00 ms", 0.0123: "12.3 ms", 0.9996: "1.00 s", 1.0985: "1.10 s", 1.4951: "1.50 s", 20e-3: "20 ms", 9.996: "10.0 s", 12.34: "12.3 s", 99.96: "100 s", 1234: "1234 s", -0.002: "-2 ms"} {
 		if got := Seconds(v); got != want {
 			t.Errorf("Seconds(%g) = %q, want %q", v, got, want)
 		}

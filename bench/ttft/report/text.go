@@ -3,7 +3,9 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -71,8 +73,8 @@ func Table(w io.Writer, list []*ttft.Projection) error {
 		}
 		t, m := &p.Result.TTFT, &p.Result.Median
 		p50 := opt(t.P50)
-		if p.Fast != nil && p.Slow != nil {
-			p50 += fmt.Sprintf(" (%s-%s)", Seconds(*p.Fast.TTFT.P50), Seconds(*p.Slow.TTFT.P50))
+		if r := p.P50; r != nil && r.High != nil {
+			p50 += fmt.Sprintf(" (%s-%s)", Seconds(*r.Low), Seconds(*r.High))
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, p.Link.Provenance, p50, opt(t.P90), opt(t.P99),
 			Seconds(m.Queue), Seconds(m.Prefill), Seconds(m.Transfer), Seconds(m.Orchestration), Seconds(m.FirstDecode),
@@ -247,20 +249,33 @@ func Answers(w io.Writer, list []Answer) {
 	}
 }
 
-// Seconds prints a time with three digits and its unit.
+// Seconds prints a time with its unit and three digits, trailing zeros too where the value is not exactly shorter: 1.10 s is not 1.1 s.
 func Seconds(v float64) string {
 	a := max(v, -v)
 	switch {
 	case a == 0:
 		return "0"
 	case a < 0.9995e-3:
-		return fmt.Sprintf("%.3g us", v*1e6)
+		return three(v*1e6) + " us"
 	case a < 0.9995:
-		return fmt.Sprintf("%.3g ms", v*1e3)
+		return three(v*1e3) + " ms"
 	case a < 99.95:
-		return fmt.Sprintf("%.3g s", v)
+		return three(v) + " s"
 	}
 	return fmt.Sprintf("%.0f s", v)
+}
+
+// three prints three digits of what is above 0.1 and below 1000; what is smaller, and what was given with fewer digits, is shorter.
+func three(v float64) string {
+	short := strconv.FormatFloat(v, 'g', 3, 64)
+	if exact, _ := strconv.ParseFloat(short, 64); math.Abs(exact-v) <= 1e-9*math.Abs(v) || math.Abs(v) < 0.1 {
+		return short
+	}
+	decimals := 2
+	for a := math.Abs(v); a >= 9.995 && decimals > 0; a /= 10 {
+		decimals--
+	}
+	return strconv.FormatFloat(v, 'f', decimals, 64)
 }
 
 // Bytes prints a size in decimal units.
