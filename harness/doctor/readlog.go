@@ -3,14 +3,17 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"strconv"
 
 	"hopbench/harness/doctor/logs"
+	"hopbench/results/unit"
 	"hopbench/transports/fault"
 )
 
 // LogReading is a log explained with what this host's facts say of each cause.
 type LogReading struct {
-	Lines []LogLine `json:"lines"`
+	Lines   []LogLine    `json:"lines"`
+	Unknown logs.Unknown `json:"unknown"` // lines that look like errors and are not known
 }
 
 // LogLine is one kind of line that was found.
@@ -20,6 +23,7 @@ type LogLine struct {
 	Line  int    `json:"line"` // of the first, from 1
 	Text  string `json:"text"`
 	Count int    `json:"count"`
+	At    []int  `json:"at"` // the first ten of them
 	Means string `json:"means"`
 	// Confirmed are the findings of this host that explain the line; Excluded the causes whose checks found nothing; the
 	// rest could not be told here.
@@ -31,10 +35,10 @@ type LogLine struct {
 
 // ReadLog puts the causes of each line beside the report's findings. The host of the report must be the one that wrote
 // the log for that to mean something; the text says which it is.
-func (r Report) ReadLog(found []logs.Match) LogReading {
-	out := LogReading{Lines: []LogLine{}}
+func (r Report) ReadLog(found []logs.Match, unknown logs.Unknown) LogReading {
+	out := LogReading{Lines: []LogLine{}, Unknown: unknown}
 	for _, m := range found {
-		l := LogLine{ID: m.Signature.ID, By: m.Signature.By, Line: m.Line, Text: m.Text, Count: m.Count, Means: m.Signature.Means, Do: m.Signature.Do}
+		l := LogLine{ID: m.Signature.ID, By: m.Signature.By, Line: m.Line, Text: m.Text, Count: m.Count, At: m.Lines, Means: m.Signature.Means, Do: m.Signature.Do}
 		for _, c := range m.Signature.Causes {
 			f, ok := r.Find(c)
 			switch {
@@ -73,11 +77,7 @@ func (l LogReading) WriteText(w io.Writer) error {
 		if i > 0 {
 			p.line("")
 		}
-		where := fmt.Sprintf("line %d", x.Line)
-		if x.Count > 1 {
-			where += fmt.Sprintf(" and %d more", x.Count-1)
-		}
-		p.wrap(where+": ", "    ", x.Text)
+		p.wrap(lineNumbers(x.At, x.Count)+": ", "    ", x.Text)
 		p.wrap("  means ("+x.By+"): ", "    ", x.Means)
 		for _, f := range x.Confirmed {
 			p.wrap("  here:  ", "    ", "confirmed, "+f.Summary+" ["+string(f.Code)+"]")
@@ -102,7 +102,35 @@ func (l LogReading) WriteText(w io.Writer) error {
 		}
 		p.wrap("  do:    ", "    ", x.Do)
 	}
+	if n := l.Unknown.Count; n > 0 {
+		if len(l.Lines) > 0 {
+			p.line("")
+		}
+		verb := "look like errors and are"
+		if n == 1 {
+			verb = "looks like an error and is"
+		}
+		p.wrap("", "    ", fmt.Sprintf("%s that %s not known: %s", unit.Count(n, "line"), verb, lineNumbers(l.Unknown.Lines, n)))
+	}
 	return p.err
+}
+
+// lineNumbers are "line 2", "lines 2, 5", "lines 2, 5, ... (12 in all)".
+func lineNumbers(at []int, count int) string {
+	s := "line "
+	if count > 1 {
+		s = "lines "
+	}
+	for i, n := range at {
+		if i > 0 {
+			s += ", "
+		}
+		s += strconv.Itoa(n)
+	}
+	if count > len(at) {
+		s += fmt.Sprintf(", ... (%d in all)", count)
+	}
+	return s
 }
 
 func join(cs []fault.Code) string {

@@ -185,7 +185,7 @@ func explainCode(env *Env, code string, asJSON bool) error {
 			return writeJSON(env.Stdout, fault.Table())
 		}
 		for _, r := range fault.Table() {
-			fmt.Fprintf(env.Stdout, "%-32s %s\n", r.Code, clipTo(r.Title, doctor.Columns-33))
+			fmt.Fprintf(env.Stdout, "%-32s %s\n", r.Code, r.Title) // whole: it is read by grep, too
 		}
 		return nil
 	}
@@ -203,13 +203,6 @@ func explainCode(env *Env, code string, asJSON bool) error {
 	return doctor.WriteExplanation(env.Stdout, row)
 }
 
-func clipTo(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
-}
-
 // explainLog explains the known lines of a log with what this host's facts say of each cause.
 func explainLog(env *Env, name string, r doctor.Report, asJSON bool) error {
 	in := env.Stdin
@@ -224,11 +217,11 @@ func explainLog(env *Env, name string, r doctor.Report, asJSON bool) error {
 		}
 		in = f
 	}
-	found, err := logs.Scan(in)
+	found, unknown, err := logs.Scan(in)
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
-	read := r.ReadLog(found)
+	read := r.ReadLog(found, unknown)
 	if asJSON {
 		return writeJSON(env.Stdout, read)
 	}

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,7 +71,7 @@ func TestEverySignatureHasLinesAndNearMisses(t *testing.T) {
 func TestScanCountsAndKeepsOrder(t *testing.T) {
 	log := "start\nibv_create_ah failed: No such device\nibv_create_ah failed: No such device\n" +
 		strings.Repeat("x", 3<<20) + "\r\n\x1b[31m*** An error occurred in MPI_Init_thread\x1b[0m"
-	m, err := Scan(strings.NewReader(log))
+	m, _, err := Scan(strings.NewReader(log))
 	if err != nil || len(m) != 2 {
 		t.Fatalf("%d matches, %v", len(m), err)
 	}
@@ -86,7 +87,7 @@ func FuzzScan(f *testing.F) {
 	f.Add("ibv_create_ah failed: No such device\n")
 	f.Add("\xff\x00\r\n\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		m, err := Scan(strings.NewReader(s))
+		m, _, err := Scan(strings.NewReader(s))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,4 +97,39 @@ func FuzzScan(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A line that looks like an error is explained or counted; one that says there was none is neither.
+func TestScanCountsWhatItDoesNotKnow(t *testing.T) {
+	_, unknown, err := Scan(strings.NewReader("all well\nfrobnicator: ERROR 7\n0 errors\nerrors: 0\nibv_create_ah failed: No such device\nFatal: no idea\n"))
+	if err != nil || unknown.Count != 2 || len(unknown.Lines) != 2 || unknown.Lines[0] != 2 || unknown.Lines[1] != 6 {
+		t.Errorf("%+v %v", unknown, err)
+	}
+}
+
+// A line that says no more than that a device cannot be used names all that a host can be found with on the way to it: a cause that
+// is left out could not be confirmed.
+func TestCausesAreWhole(t *testing.T) {
+	path := []fault.Code{fault.RDMANoNode, fault.RDMANodeRefused, fault.RDMANoLibrary, fault.RDMANoProvider, fault.RDMANoStack, fault.RDMANoDevice}
+	for line, want := range map[string][]fault.Code{
+		"node1:1:1 [0] NCCL INFO NET/IB : No device found.":                                            append(path, fault.Steering, fault.RDMAPortDown),
+		"UCX  WARN transport 'rc_mlx5' is not available":                                               append(path, fault.Steering),
+		"UCX  ERROR no active messages transport to peer: Destination":                                 append(path, fault.Steering),
+		"UCX  WARN network device 'mlx5_0:1' is not available, please use one or more of: 'eth0'(tcp)": path,
+		"No IB devices found":                      path,
+		"librdmacm: Fatal: no RDMA devices found":  path,
+		"*** An error occurred in MPI_Init_thread": path,
+		"no CUDA-capable device is detected":       {fault.GPUNode, fault.GPUNone, fault.GPUDriver},
+	} {
+		s := Line(line)
+		if s == nil {
+			t.Errorf("%q is not known", line)
+			continue
+		}
+		for _, c := range want {
+			if !slices.Contains(s.Causes, c) {
+				t.Errorf("%q (%s) leaves out %s", line, s.ID, c)
+			}
+		}
+	}
 }

@@ -10,41 +10,47 @@ func sig(id, by, pattern, means, do string, causes ...fault.Code) *Signature {
 	return &Signature{ID: id, By: by, Pattern: regexp.MustCompile(pattern), Means: means, Causes: causes, Do: do}
 }
 
+// withoutDevice are the causes of a line that says no more than that no RDMA device can be used: what can stand in the way on the
+// whole of its path, from the kernel to the library, and what else the line's own program adds.
+func withoutDevice(more ...fault.Code) []fault.Code {
+	return append([]fault.Code{fault.RDMANoNode, fault.RDMANodeRefused, fault.RDMANoLibrary, fault.RDMANoProvider, fault.RDMANoStack, fault.RDMANoDevice}, more...)
+}
+
 // table stands from the special to the general: a line belongs to the first that matches.
 var table = []*Signature{
 	// Devices, nodes and libraries.
 	sig("verbs.create-ah", "UCX, libibverbs", `ibv_create_ah(\(.*\))?( .*)? failed: No such device`,
 		"A library saw the HCA in /sys, opened it or a path through it, and found that it is not there for this process. It is no bug of the program that stopped after it: what fails next (MPI_Init_thread, say) is a symptom.",
 		"in a pod, request the RDMA device; or let the job take a path inside the node that needs no InfiniBand (UCX_TLS=^ib, or NVLink)",
-		fault.RDMANoNode, fault.RDMAGIDForeign, fault.RDMANoGID, fault.RDMANetNS),
+		fault.RDMANoNode, fault.RDMAGIDForeign, fault.RDMANoGID, fault.RDMANetNS, fault.RDMANodeRefused),
 	sig("ucx.device-unavailable", "UCX", `network device '[^']+' is not available, please use one or more of`,
 		"The device that UCX_NET_DEVICES names is not usable for UCX here: not there, its port not active, or UCX was built or installed without InfiniBand support. The list that follows is what is left.",
-		"look in the list for the ports; if there is none of mlx5, the image lacks UCX's ib module or libibverbs", fault.RDMANoNode, fault.RDMANoLibrary, fault.RDMANoProvider, fault.RDMAPortDown),
+		"look in the list for the ports; if there is none of mlx5, the image lacks UCX's ib module or libibverbs", withoutDevice(fault.RDMAPortDown)...),
 	sig("ucx.transport-unavailable", "UCX", `transport '[^']+' is not available|no active transports|none of the available transports`,
-		"A transport that UCX_TLS asks for cannot be used in this process.", "compare UCX_TLS with `ucx_info -d`", fault.Steering, fault.RDMANoNode, fault.RDMANoLibrary),
+		"A transport that UCX_TLS asks for cannot be used in this process.", "compare UCX_TLS with `ucx_info -d`", withoutDevice(fault.Steering, fault.RDMAPortDown, fault.GPUNone, fault.GPUDriver, fault.GPULibrary)...),
 	sig("ucx.no-reachable", "UCX", `no (active messages|remote registered memory access|auxiliary|am bcopy|put short|wireup|[a-z0-9 ]+) transport to .*: .*(is|no|not|Unsupported|Destination)`,
 		"UCX found no transport that both ends have: on one side a device is missing, or the lists of transports do not meet.",
-		"run `hopbench doctor` on both ends and compare", fault.RDMANoNode, fault.Steering),
+		"run `hopbench doctor` on both ends and compare", withoutDevice(fault.Steering, fault.RDMAPortDown)...),
 	sig("verbs.no-driver", "libibverbs", `no userspace device-specific driver found for`,
 		"libibverbs sees the device in /sys and has no provider library for its kernel driver.", "install ibverbs-providers", fault.RDMANoProvider),
 	sig("verbs.provider-load", "libibverbs", `couldn't load driver '?(lib)?[a-z0-9_]+-rdmav\d+`,
 		"A provider that is named in /etc/libibverbs.d cannot be loaded: its library is missing or of another version than libibverbs.",
 		"install libibverbs and its providers from one source", fault.RDMANoProvider),
 	sig("mooncake.no-rdma", "Mooncake, NIXL, vLLM, SGLang", `(?i)no RDMA devices found, check|RDMA device.*unavailable.*(skip|falling|fallback|switch)|(fall(ing)? ?back|switch(ing)?|downgrad\w+) to (the )?TCP`,
-		"The engine found no RDMA device and goes on over TCP: everything works, at the speed of sockets.", "make the engine's protocol explicit, so that it fails instead", fault.RDMANoNode, fault.RDMANoLibrary, fault.Steering),
+		"The engine found no RDMA device and goes on over TCP: everything works, at the speed of sockets.", "make the engine's protocol explicit, so that it fails instead", withoutDevice(fault.Steering, fault.RDMAPortDown)...),
 	sig("verbs.no-devices", "libibverbs, perftest", `(?i)\bNo (IB|RDMA|InfiniBand|verbs) devices? (were |was )?found|Unable to find (the )?(specified )?(ib|InfiniBand)[/a-z]* ?device|No available RNIC|0 HCAs found|No HCA was found`,
 		"The program's list of devices is empty, or does not hold the one that was named. With devices in /sys it is the library, the provider or the device nodes.",
-		"`ibv_devices` in the same container shows the same list", fault.RDMANoNode, fault.RDMANoLibrary, fault.RDMANoProvider, fault.RDMANoStack, fault.RDMANoDevice),
+		"`ibv_devices` in the same container shows the same list", withoutDevice(fault.RDMANetNS)...),
 	sig("verbs.list-enosys", "libibverbs", `Failed to get (IB|RDMA) devices list: Function not implemented`,
-		"The kernel has no RDMA stack loaded (ENOSYS); it is not an empty list.", "load the adapter's RDMA module on the host", fault.RDMANoStack),
+		"The kernel has no RDMA stack loaded (ENOSYS); it is not an empty list.", "load the adapter's RDMA module on the host", fault.RDMANoStack, fault.RDMANoDevice),
 	sig("verbs.open-refused", "libibverbs, perftest", `(?i)(couldn't|failed to|cannot|unable to) (get context|open( the)? (ib|ibv|rdma|verbs)?[ _]?device).*(Permission denied|Operation not permitted)|/dev/infiniband/uverbs\d+.*(Permission denied|Operation not permitted)`,
 		"The device node is there and this process may not open it: its mode, or the device cgroup of the container.", "pass the device instead of mounting /dev", fault.RDMANodeRefused),
 	sig("verbs.context", "perftest", `Couldn't get context for the device|Failed to get context for the device`,
 		"The device is listed and could not be opened: in a container, its node was not given.", "look at /dev/infiniband", fault.RDMANoNode, fault.RDMANodeRefused),
 	sig("rdma.cm-channel", "librdmacm", `(?i)unable to open /dev/infiniband/rdma_cm|rdma_create_event_channel.*(failed|No such|error)|librdmacm: (Fatal|Warning): (no RDMA devices found|unable to (open|get))`,
-		"The connection manager's node is missing or refused, or not one of its devices could be opened.", "pass /dev/infiniband/rdma_cm along with the uverbs nodes; modprobe rdma_ucm on the host", fault.RDMANoNode, fault.RDMANoStack),
+		"The connection manager's node is missing or refused, or not one of its devices could be opened.", "pass /dev/infiniband/rdma_cm along with the uverbs nodes; modprobe rdma_ucm on the host", withoutDevice()...),
 	sig("nccl.ib-disabled", "NCCL", `NET/IB : No device found|NET/Socket : Using|Using network Socket`,
-		"NCCL uses sockets: it found no usable InfiniBand or RoCE device, or was told not to look.", "NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET says why each device was left out", fault.Steering, fault.RDMANoNode, fault.RDMANoLibrary, fault.RDMAPortDown),
+		"NCCL uses sockets: it found no usable InfiniBand or RoCE device, or was told not to look.", "NCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,NET says why each device was left out", withoutDevice(fault.Steering, fault.RDMAPortDown, fault.RDMANetNS)...),
 	sig("nccl.lib-open", "NCCL", `(Failed to open|cannot open) libibverbs\.so|libibverbs\.so(\.1)?: cannot open shared object file`,
 		"libibverbs is not installed in this image.", "add libibverbs1 and ibverbs-providers", fault.RDMANoLibrary),
 
@@ -119,11 +125,11 @@ var table = []*Signature{
 	sig("nvml.mismatch", "NVML, nvidia-smi", `(?i)driver/library version mismatch|NVML library version: [0-9.]+|ERROR_LIB_RM_VERSION_MISMATCH|API mismatch: the (client|NVIDIA)`,
 		"The loaded kernel module and the user libraries are of different releases.", "reload the module or reboot; restart the container", fault.GPUMismatch),
 	sig("nvml.no-driver", "nvidia-smi", `NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver|CUDA driver version is insufficient for CUDA runtime version|ERROR_DRIVER_NOT_LOADED|Driver Not Loaded`,
-		"The kernel module is not loaded, or older than the program needs.", "modprobe nvidia, and the kernel log", fault.GPUDriver, fault.GPUMismatch),
+		"The kernel module is not loaded, or older than the program needs.", "modprobe nvidia, and the kernel log", fault.GPUDriver, fault.GPUMismatch, fault.GPUNone),
 	sig("cuda.lib", "CUDA", `libcuda\.so(\.1)?: cannot open shared object file|libnvidia-ml\.so(\.1)?: cannot open shared object file`,
-		"The driver's user libraries are not in this container.", "use the nvidia container runtime", fault.GPULibrary),
+		"The driver's user libraries are not in this container.", "use the nvidia container runtime", fault.GPULibrary, fault.GPUNone),
 	sig("cuda.no-device", "CUDA", `(?i)no CUDA-capable device is detected|CUDA_ERROR_NO_DEVICE|cudaErrorNoDevice`,
-		"CUDA sees no GPU: none was given, or CUDA_VISIBLE_DEVICES hides all.", "`nvidia-smi -L` in the same container", fault.GPUNode, fault.GPUNone, fault.Steering),
+		"CUDA sees no GPU: none was given, or CUDA_VISIBLE_DEVICES hides all.", "`nvidia-smi -L` in the same container", fault.GPUNode, fault.GPUNone, fault.GPUDriver, fault.Steering),
 	sig("cuda.peer", "CUDA, NCCL, UCX", `(?i)peer access is not supported between these two devices|CUDA_ERROR_PEER_ACCESS_UNSUPPORTED|P2P is disabled between (connected )?GPUs|cudaErrorPeerAccessUnsupported`,
 		"The driver refuses peer access between two GPUs; copies are staged through the host.", "`nvidia-smi topo -p2p r`", fault.GPUPeer, fault.GPUMIG, fault.Steering),
 	sig("cuda.ipc", "UCX, NCCL, CUDA", `(?i)(cuIpcOpenMemHandle|cudaIpcOpenMemHandle|cuda_ipc)[^\n]*(invalid|failed|not supported|error)`,
@@ -137,9 +143,9 @@ var table = []*Signature{
 
 	// MPI, sockets and measurement.
 	sig("mpi.init", "MPI", `MPI_Init(_thread)? failed|An error occurred in MPI_Init(_thread)?|PML add procs failed|MPIDI_OFI_mpi_init_hook`,
-		"MPI gave up at its start. The lines before it name the cause; this one only says that there is one.", "look for the first error above", fault.RDMANoNode, fault.RDMAMemlock, fault.Steering),
+		"MPI gave up at its start. The lines before it name the cause; this one only says that there is one.", "look for the first error above", withoutDevice(fault.RDMAMemlock, fault.Steering)...),
 	sig("ompi.no-btl", "Open MPI", `(?i)At least one pair of MPI processes are unable to reach each other|no (BTL|mtl) (components|available)`,
-		"Two ranks have no transport in common.", "look at OMPI_MCA_btl and the list of usable transports on both", fault.Steering, fault.RDMANoNode),
+		"Two ranks have no transport in common.", "look at OMPI_MCA_btl and the list of usable transports on both", withoutDevice(fault.Steering, fault.RDMAPortDown)...),
 	sig("iperf.buffer", "iperf3", `socket buffer size not set correctly`,
 		"The kernel capped the socket buffer that was asked for.", "leave -w away, or raise net.core.{r,w}mem_max", fault.TCPSocketBuffer, fault.TCPBuffers),
 	sig("rxe.module", "modprobe", `Module (rdma_rxe|siw|mlx5_ib|ib_uverbs) not found`,
