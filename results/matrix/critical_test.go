@@ -85,3 +85,12 @@ func TestCritical(t *testing.T) {
 		}
 	}
 }
+
+// TestTurns: pairs that take turns have no sum, with a background load beside them or without; flows at once do.
+func TestTurns(t *testing.T) {
+	for schedule, want := range map[string]bool{"": false, "isolated": false, "isolated, background": false, "all-pairs, background, both ways": false, "incast": true, "incast, background": true, "ring at once, both ways": true} {
+		if atOnce(schedule) != want {
+			t.Errorf("%q at once: %v", schedule, !want)
+		}
+	}
+}

@@ -15,38 +15,11 @@ func (g *judged) few(y grid) {
 		return
 	case y.n == 2:
 		g.doubt("two hosts are one pair: there is nothing to compare it with")
+		g.gap(y)
 		return
 	}
-	// Three hosts: the pair that is fastest, and the host that is not in it.
-	best, third, rest := math.Inf(-1), -1, math.Inf(-1)
-	for h := range 3 {
-		a, b := (h+1)%3, (h+2)%3
-		v := math.Max(nan(y.at(a, b)), nan(y.at(b, a)))
-		if v > best {
-			best, rest, third = v, best, h
-		} else {
-			rest = max(rest, v)
-		}
-	}
 	g.doubt("three hosts are too few to tell a slow host from a fast pair")
-	if rest-best <= g.least && !math.IsInf(rest, 0) {
-		a, b := g.hosts[(third+1)%3], g.hosts[(third+2)%3]
-		g.doubt("%s and %s with each other are %s than either with %s: look at %s first", min(a, b), max(a, b), faster(g.layer.Latency(), best-rest), g.hosts[third], g.hosts[third])
-	}
-}
-
-func faster(latency bool, log float64) string {
-	if latency {
-		return fmt.Sprintf("%.0f %% quicker", 100*(1-math.Exp(-log)))
-	}
-	return fmt.Sprintf("%.0f %% faster", 100*(math.Exp(log)-1))
-}
-
-func nan(v float64) float64 {
-	if v != v {
-		return math.Inf(-1)
-	}
-	return v
+	g.gap(y)
 }
 
 // explain says how much could be found, and what stands in the way.

@@ -72,6 +72,7 @@ type Report struct {
 	HostFound *float64  `json:"host_found_from,omitempty"`
 	Findings  []Finding `json:"findings,omitempty"`
 	Failures  []Failure `json:"failures,omitempty"`
+	Gap       *Gap      `json:"gap,omitempty"`    // what stands out where the figures are too few for findings
 	Doubts    []string  `json:"doubts,omitempty"` // what could not be told, and why
 }
 
@@ -218,6 +219,7 @@ func (j Judge) judge(l *Layer, many int) Report {
 	g.fit = polish(y)
 	if g.cells <= g.parameters() || !(g.sigma >= 0) {
 		g.doubt("%d figures of %d hosts are too few to tell a pair from its hosts", g.cells, n)
+		g.gap(y)
 		return r
 	}
 	g.sigma = max(g.sigma, 1e-6)

@@ -3,6 +3,7 @@ package matrix
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"hopbench/results"
 )
@@ -22,7 +23,7 @@ type Load struct {
 	// isolated figure that each keeps, which does not hold it against a flow that its link is slower. Absent for latencies.
 	Jain      *float64 `json:"jain,omitempty"`
 	JainOfOwn *float64 `json:"jain_of_own,omitempty"`
-	// Sum and SumAlone are the flows' bandwidths added up, in bytes a second. Absent for latencies.
+	// Sum and SumAlone are the flows' bandwidths added up, in bytes a second. Absent for latencies, and where the flows take turns.
 	Sum      *float64 `json:"sum_bytes_per_second,omitempty"`
 	SumAlone *float64 `json:"sum_alone_bytes_per_second,omitempty"`
 	// P99 and P99Alone are the largest 99th percentile of a flow's latency (or of its requests' time), in seconds.
@@ -86,7 +87,7 @@ func load(l, alone *Layer) Load {
 		v := quantile(slowdowns, 0.99)
 		o.SlowdownP99 = &v
 	}
-	if !l.Latency() && len(loaded) > 0 {
+	if !l.Latency() && len(loaded) > 0 && atOnce(l.Key.Schedule) { // flows in turn share nothing: their sum would be of what never was
 		a, b := Jain(loaded), Jain(kept)
 		o.Jain, o.JainOfOwn, o.Sum, o.SumAlone = &a, &b, &sum, &before
 	}
@@ -100,6 +101,18 @@ func load(l, alone *Layer) Load {
 		return cmp.Or(cmp.Compare(b.Slowdown, a.Slowdown), natural(a.Initiator, b.Initiator), natural(a.Target, b.Target))
 	})
 	return o
+}
+
+// background is what a schedule's name ends in where a load runs beside it.
+const background = ", background"
+
+// atOnce says whether all flows of a schedule run at the same time. A background load beside pairs that take turns does not make them.
+func atOnce(schedule string) bool {
+	switch strings.TrimSuffix(strings.TrimSuffix(schedule, bothWays), background) {
+	case "", "isolated", "all-pairs", "half", "ring":
+		return false
+	}
+	return true
 }
 
 // Jain is the index of fairness of shares: their sum squared over n times the sum of their squares (Jain, Chiu and Hawe, A quantitative measure of fairness,

@@ -187,9 +187,12 @@ func TestNotTold(t *testing.T) {
 		w    truth
 		want string
 	}{
-		"one pair":    {truth{n: 2, sigma: 0.03}, "two hosts are one pair"},
-		"three":       {truth{n: 3, sigma: 0.03}, "three hosts are too few"},
-		"three, slow": {truth{n: 3, sigma: 0.03, slow: slowIf(isHost(1), 0.1)}, "look at n1 first"},
+		"one pair":          {truth{n: 2, sigma: 0.03}, "two hosts are one pair"},
+		"three":             {truth{n: 3, sigma: 0.03}, "three hosts are too few"},
+		"three, slow":       {truth{n: 3, sigma: 0.03, slow: slowIf(isHost(1), 0.1)}, "look at n1 first"},
+		"three, a receiver": {truth{n: 3, sigma: 0.03, slow: slowIf(func(_, b int) bool { return b == 1 }, 0.02)}, "times slower: look at n1 as target"},
+		"one way of a pair": {truth{n: 3, sigma: 0.03, slow: slowIf(func(a, b int) bool { return a == 0 && b == 1 }, 0.02)}, "n0 to n1: "},
+		"two, one way":      {truth{n: 2, sigma: 0.03, slow: slowIf(func(a, _ int) bool { return a == 1 }, 0.02)}, "n1 to n0: "},
 		"half of the links": {truth{n: 12, sigma: 0.03, slow: func(a, b int) float64 {
 			if (min(a, b)*5+max(a, b)*11)%2 == 0 {
 				return 0.4

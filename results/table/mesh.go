@@ -140,7 +140,16 @@ func suspects(reports []matrix.Report, titles []string) *Table {
 			}
 		}
 	}
-	if len(list) == 0 {
+	for i, r := range reports {
+		if p := r.Gap; p != nil {
+			how := "too few figures to be certain"
+			if p.Look != "" {
+				how = "look at " + p.Look + " first; " + how
+			}
+			t.Rows = append(t.Rows, []Cell{{Text: "pair " + strings.Join(p.Pairs, "; ")}, {Text: r.Layer.Figure(p.Value)}, {Text: r.Layer.Figure(p.Expected)}, {Text: fmt.Sprintf("%+.0f %%", 100*p.Change)}, {Text: titles[i]}, {Text: how}})
+		}
+	}
+	if len(t.Rows) == 0 {
 		t.Rows = append(t.Rows, []Cell{{Text: "nothing"}, {}, {}, {}, {}, {}})
 	}
 	said := map[string]bool{}
@@ -166,7 +175,7 @@ func everyone(reports []matrix.Report, doubt string) bool {
 // spread is how the figures of each matrix lie, and what could be found in them.
 func spread(reports []matrix.Report, titles []string) *Table {
 	t := &Table{Title: "How the pairs' figures lie", Columns: []Column{{Head: "matrix"}, {Head: "hosts", Align: Right}, {Head: "figures", Align: Right}, {Group: "of the pairs", Head: "least", Align: Right}, {Group: "of the pairs", Head: "p5", Align: Right},
-		{Group: "of the pairs", Head: "median", Align: Right}, {Group: "of the pairs", Head: "p95", Align: Right}, {Group: "of the pairs", Head: "most", Align: Right}, {Group: "noise, and found from", Head: "noise", Align: Right}, {Group: "noise, and found from", Head: "pair", Align: Right}, {Group: "noise, and found from", Head: "host", Align: Right}}}
+		{Group: "of the pairs", Head: "median", Align: Right}, {Group: "of the pairs", Head: "p95", Align: Right}, {Group: "of the pairs", Head: "most", Align: Right}, {Head: "noise", Align: Right}, {Group: "found from", Head: "pair", Align: Right}, {Group: "found from", Head: "host", Align: Right}}}
 	percent := func(v *float64) Cell {
 		if v == nil {
 			return Cell{}

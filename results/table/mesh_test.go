@@ -116,3 +116,10 @@ func TestMarks(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// TestMeshIsMeasured: a file of pairs alone has cells.
+func TestMeshIsMeasured(t *testing.T) {
+	if page := render(t, Options{}, meshRun(6)); strings.Contains(page, "no cell was measured") {
+		t.Error(page)
+	}
+}

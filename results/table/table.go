@@ -117,6 +117,7 @@ func Build(runs []results.Run, o Options) (*Page, error) {
 			p.Foot = append(p.Foot, line)
 		}
 	}
+	measured := len(items)
 	switch o.View {
 	case Own:
 		pairs, rest := ofPairs(items)
@@ -163,7 +164,7 @@ func Build(runs []results.Run, o Options) (*Page, error) {
 	default:
 		return nil, fmt.Errorf("no view %q: there are %s, %s, %s and %s", o.View, Perftest, NVBandwidth, Pairs, Mesh)
 	}
-	if len(items) == 0 && !slices.ContainsFunc(runs, func(r results.Run) bool { return len(r.Intervals) > 0 }) {
+	if measured == 0 && !slices.ContainsFunc(runs, func(r results.Run) bool { return len(r.Intervals) > 0 }) {
 		p.Foot = append(p.Foot, "no cell was measured")
 	}
 	return p, nil

@@ -276,7 +276,11 @@ func first(r *Rank, e environment, c *claim, o Overrides) (string, error) {
 
 // splitFirst takes HOST, HOST:PORT, an IPv6 address, or [IPv6]:PORT apart; port is "" where there is none.
 func splitFirst(s string) (host, port string, err error) {
-	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+	bare := s
+	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
+		bare = s[1 : len(s)-1]
+	}
+	if a, err := netip.ParseAddr(bare); err == nil {
 		return a.String(), "", nil
 	}
 	host = s

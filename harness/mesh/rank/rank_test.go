@@ -304,3 +304,17 @@ func FuzzFind(f *testing.F) {
 		}
 	})
 }
+
+// TestSplitFirst: a bracket without its other one is no address.
+func TestSplitFirst(t *testing.T) {
+	for _, s := range []string{"[::1", "::1]", "[", "[::1]]", "[[::1]]"} {
+		if host, _, err := splitFirst(s); err == nil {
+			t.Errorf("%q is the host %q", s, host)
+		}
+	}
+	for _, s := range []string{"::1", "[::1]", "[::1]:18517", "node1:7"} {
+		if _, _, err := splitFirst(s); err != nil {
+			t.Error(err)
+		}
+	}
+}
