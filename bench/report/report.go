@@ -136,5 +136,5 @@ func (r *Report) NoPlanner() string {
 	if r.options.Planner != nil {
 		return ""
 	}
-	return "This page's inputs do not recompute: the hopbench that wrote it was built without the planner. `make build` builds it in. Below is the answer to its first question, and the command that answers others."
+	return "This page's inputs do not recompute: the hopbench that wrote it was built without the planner. `make planner build` builds it in. Below is the answer to its first question, and the command that answers others."
 }

@@ -230,7 +230,7 @@ func TestDoubleIsRefused(t *testing.T) {
 
 func TestAPageWithoutAPlannerSaysSo(t *testing.T) {
 	html := write(t, small(), report.Options{}, report.HTML)
-	for _, w := range []string{"built without the planner", "make build", `<form id="ask" hidden>`} {
+	for _, w := range []string{"built without the planner", "make planner build", `<form id="ask" hidden>`} {
 		if !strings.Contains(html, w) {
 			t.Errorf("the page does not have %q", w)
 		}

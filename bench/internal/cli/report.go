@@ -138,7 +138,7 @@ func remarks(env *Env, r *report.Report, format report.Format, bytes int) {
 	}
 	if format == report.HTML {
 		if r.NoPlanner() != "" {
-			fmt.Fprintln(env.Stderr, "hopbench: report: this hopbench was built without the planner, so the page's inputs for time to first token do not recompute, and the page says so; `make build` builds it in")
+			fmt.Fprintln(env.Stderr, "hopbench: report: this hopbench was built without the planner, so the page's inputs for time to first token do not recompute, and the page says so; `make planner build` builds it in")
 		}
 		if bytes > report.MostBytes {
 			fmt.Fprintf(env.Stderr, "hopbench: report: the page has %d bytes, more than the %d that mail and wikis take; --cells makes it smaller\n", bytes, report.MostBytes)
