@@ -30,7 +30,7 @@ const maxInput = 256 << 20
 // Options are the facts that an output does not carry. The zero value leaves them to what the output shows.
 type Options struct {
 	Transport   string // "roce", "nvlink" …; empty: from the output
-	Realm       string // empty: software where the output shows a software device or one host, else hardware
+	Realm       string // empty: software where the output shows a software device or one host, else hardware; an iperf3 run that names no connection is refused
 	BufferBytes int64  // of nvbandwidth, whose JSON does not name it; 0 leaves the sizes open
 }
 

@@ -515,3 +515,15 @@ func fuzz(f *testing.F, only string) {
 		}
 	})
 }
+
+// An iperf3 run that names no connection shows nothing of what carried its bytes: who imports it says so.
+func TestIperf3WithoutAConnection(t *testing.T) {
+	text := `{"start":{"version":"iperf 3.12","test_start":{"protocol":"TCP","num_streams":1,"blksize":131072}},"end":{"sum_received":{"seconds":1,"bytes":1000,"bits_per_second":8000}}}`
+	if _, err := Parse(strings.NewReader(text), "", Options{}); err == nil || !strings.Contains(err.Error(), "--realm") {
+		t.Errorf("taken without a realm: %v", err)
+	}
+	f, err := Parse(strings.NewReader(text), "", Options{Realm: "emulated"})
+	if err != nil || f.Cells[0].Realm != "emulated" {
+		t.Errorf("%+v %v", f, err)
+	}
+}

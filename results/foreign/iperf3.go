@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -87,6 +88,8 @@ func parseIperf3(in *reader) error {
 			c.Realm, side.Route = results.RealmSoftware, "same host"
 		}
 		c.Path = &results.Path{Initiator: side, Target: &results.Side{Address: n[0].Remote, Route: side.Route}}
+	} else if in.o.Realm == "" && doc.Error == "" && doc.End.Received != nil {
+		return errors.New("it has no \"connected\" entry, so nothing shows what carried the bytes: say it with --realm (hardware, software, emulated)")
 	}
 	if doc.Error != "" {
 		c.Status, c.Reason = results.StatusFailed, "iperf3: "+doc.Error
