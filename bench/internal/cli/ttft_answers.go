@@ -113,7 +113,7 @@ func (f *ttftFlags) breakEven(s *ttft.Scenario, l *link.Link) (report.Answer, er
 		}
 	}
 	if b.At != nil {
-		parts = append(parts, fmt.Sprintf("breaks even at %.3g GB/s a NIC (%.2g times this link)", b.At.BytesPerSecond/1e9, b.At.Factor))
+		parts = append(parts, fmt.Sprintf("breaks even at %.3g GB/s a NIC (%s times this link)", b.At.BytesPerSecond/1e9, report.Factor(b.At.Factor)))
 		a.Value, a.Unit = &b.At.BytesPerSecond, "bytes/s"
 	} else {
 		parts = append(parts, b.Never)
@@ -217,7 +217,11 @@ func (f *ttftFlags) print(env *Env, s *ttft.Scenario, list []*ttft.Projection, d
 		return err
 	}
 	for _, r := range doc.Refused {
-		fmt.Fprintf(w, "refused: %s\n", r.Reason)
+		word := "refused"
+		if len(list) > 0 { // others were projected: this one is left out of them
+			word = "left out"
+		}
+		fmt.Fprintf(w, "%s: %s\n", word, r.Reason)
 	}
 	report.Answers(w, doc.Answers)
 	for _, set := range []struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,6 +108,9 @@ func or(a, b string) string {
 	return a
 }
 
+// exponent is that of 1e-9GB/s, whose minus is not that of a range.
+var exponent = regexp.MustCompile(`[0-9][eE][-+]?[0-9]`)
+
 // parseLink reads NAME=RATE[-RATE][,latency=T][,descriptor=T].
 func parseLink(text string) (*link.Link, error) {
 	name, rest, ok := strings.Cut(text, "=")
@@ -116,6 +120,9 @@ func parseLink(text string) (*link.Link, error) {
 	parts := strings.Split(rest, ",")
 	if strings.HasPrefix(parts[0], "-") || !strings.ContainsAny(parts[0], "bB") {
 		return nil, fmt.Errorf("%q is no rate with its unit, such as 1GB/s or 8Gb/s", parts[0])
+	}
+	if exponent.MatchString(parts[0]) {
+		return nil, fmt.Errorf("%s: a rate is written without an exponent, such as 0.5GB/s or 800kb/s", parts[0])
 	}
 	low, high, ranged := strings.Cut(parts[0], "-")
 	var s link.Spec
@@ -130,6 +137,9 @@ func parseLink(text string) (*link.Link, error) {
 	if ranged {
 		if s.High, err = unit.ParseRate(high); err != nil {
 			return nil, err
+		}
+		if s.High < s.Low {
+			return nil, fmt.Errorf("%s is above %s: the lower rate comes first", low, high)
 		}
 	}
 	for _, p := range parts[1:] {

@@ -192,3 +192,11 @@ func TestTTFTAsksAboutALoad(t *testing.T) {
 		t.Errorf("a prompt's length beside a trace: status %d: %s", code, errs)
 	}
 }
+
+func TestTTFTLinksThatCannotBe(t *testing.T) {
+	for link, want := range map[string]string{"x=5GB/s-1GB/s": "the lower rate comes first", "x=1e-9GB/s": "without an exponent"} {
+		if code, _, errs := ttftRun(t, "llama-3.1-8b", "--isl", "100", "--link", link); code != 2 || !strings.Contains(errs, want) {
+			t.Errorf("%s: status %d: %s", link, code, errs)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func Find(s *ttft.Scenario, l *link.Link, q ask.Quantile, what string) (report.A
 		a.Question = "bandwidth of a NIC that " + limit + " needs"
 		var b ask.Bandwidth
 		if b, err = ask.NeededBandwidth(s, l, q); err == nil {
-			value(b.BytesPerSecond, "bytes/s", fmt.Sprintf("%.3g GB/s with this shape, %.2g times what it does: %s for each", b.BytesPerSecond/1e9, b.Factor, unit.Count(b.NICs, "NIC")))
+			value(b.BytesPerSecond, "bytes/s", fmt.Sprintf("%.3g GB/s with this shape, %s times what it does: %s for each", b.BytesPerSecond/1e9, report.Factor(b.Factor), unit.Count(b.NICs, "NIC")))
 		}
 	case "workers":
 		a.Question = "fewest workers with " + limit

@@ -278,6 +278,14 @@ func three(v float64) string {
 	return strconv.FormatFloat(v, 'f', decimals, 64)
 }
 
+// Factor prints a ratio with two digits, without an exponent from 0.0001 on.
+func Factor(v float64) string {
+	if v >= 99.5 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
+}
+
 // Bytes prints a size in decimal units.
 func Bytes(n int64) string {
 	v := float64(n)
