@@ -40,18 +40,19 @@ type Writer struct {
 }
 
 // Create opens the result file of a run and writes its header. An empty h.Schema becomes Schema. No file is left behind
-// when the header is not valid.
+// when the header is not valid. The file stays locked until Close: ErrBusy is the error while another Writer, of any process, has it.
+// A path that is not a regular file is refused.
 func Create(path string, mode Mode, h *Header) (*Writer, error) {
 	line, err := headerLine(h)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	flags := os.O_RDWR | os.O_CREATE
-	switch mode {
-	case Refuse:
+	if mode == Refuse {
 		flags |= os.O_EXCL
-	case Overwrite:
-		flags |= os.O_TRUNC
+	}
+	if info, err := os.Stat(path); err == nil && mode != Refuse && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w", path, notRegular(info)) // before it is opened: that may wait for another process
 	}
 	f, err := os.OpenFile(path, flags, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -59,6 +60,18 @@ func Create(path string, mode Mode, h *Header) (*Writer, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	// The lock is this file's and ends with Close, so two runs never write one file. What stands in it is replaced
+	// only by its holder.
+	if err := lock(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if mode == Overwrite {
+		if err := f.Truncate(0); err != nil {
+			f.Close()
+			return nil, err
+		}
 	}
 	w := &Writer{name: path, w: f, file: f, began: time.Now()}
 	if mode == Append {
@@ -115,7 +128,7 @@ func (w *Writer) seekEnd() error {
 		}
 	}
 	if r.cut {
-		return fmt.Errorf("%s:%d: cannot append: the last line is cut short", w.name, r.line)
+		return fmt.Errorf("%s:%d: cannot append: the last line is cut short: write to another file, or take that line away first", w.name, r.line)
 	}
 	end, err := w.file.Seek(0, io.SeekEnd)
 	if err != nil {
