@@ -298,7 +298,7 @@ func attributes(e entry) []string {
 		word(e.Concurrency > 1, fmt.Sprintf("%d requests at once", e.Concurrency)),
 		pieces,
 		rate,
-		word(e.PeerTool != "", "by "+e.PeerTool),
+		word(e.PeerTool != "" && !strings.Contains(name(e), "by "+clean(e.PeerTool)), "by "+e.PeerTool), // a label of imported data says it
 		word(e.View != "", "as "+e.View+" defines it"),
 		origin,
 	}
