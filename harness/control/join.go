@@ -22,8 +22,13 @@ const (
 	joinHandshake = 30 * time.Second
 	// Between two tries to reach the first rank.
 	firstPause, longestPause = 100 * time.Millisecond, 2 * time.Second
-	maxFarewell              = 2 << 10 // bytes of the first rank's last word
+	// leaving is how long a rank that was interrupted stays to say so: it is asked, and asks nobody.
+	leaving     = 2 * time.Second
+	maxFarewell = 2 << 10 // bytes of the first rank's last word
 )
+
+// Interrupted is the cause in the answers of a rank that a signal is ending.
+const Interrupted = "this rank was interrupted"
 
 // JoinOptions is how a rank joins a mesh. The zero value is fine.
 type JoinOptions struct {
@@ -81,7 +86,7 @@ func Join(ctx context.Context, addr string, token Token, m Member, side harness.
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return fault.New(fault.PeerVanished, "take part in the mesh", addr, "the first rank (%s) went away without ending it", s.client)
+	return fault.New(fault.PeerVanished, "take part in the mesh", addr, "the first rank (%s) went away without ending it, or it ended while this rank was stopped", s.client)
 }
 
 // reach dials the first rank until it is greeted, or refused for a reason that no further try changes, or the limit has passed.

@@ -122,6 +122,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener, creds credentials.Tr
 		defer close(done)
 		select {
 		case <-ctx.Done():
+			s.leave()
 		case <-s.ended:
 			graceful := time.AfterFunc(2*time.Second, g.Stop) // the answer to Close is still on its way
 			g.GracefulStop()
@@ -144,6 +145,27 @@ func (s *Server) serve(ctx context.Context, l net.Listener, creds credentials.Tr
 	}
 	<-done
 	return nil
+}
+
+// leave lets a rank that was interrupted say so to its first rank, which learns it with its next call: until it has asked for a sign, or for
+// a moment.
+func (s *Server) leave() {
+	s.mu.Lock()
+	current := s.current
+	s.mu.Unlock()
+	if s.options.member == nil || current == nil {
+		return
+	}
+	told := make(chan struct{})
+	current.mu.Lock()
+	current.leaving = told
+	current.mu.Unlock()
+	select {
+	case <-told:
+		time.Sleep(100 * time.Millisecond) // the answer is on its way
+	case <-current.done:
+	case <-time.After(leaving):
+	}
 }
 
 // stop ends the session at hand, if there is one, and waits until everything that it opened is closed.

@@ -40,8 +40,9 @@ type session struct {
 	done    chan struct{} // closed when everything is closed
 	closing error
 	timer   *time.Timer
-	greeted bool     // a call came that did not end it
-	parting *parting // what the client said when it ended the session; nil where it did not
+	greeted bool          // a call came that did not end it
+	leaving chan struct{} // set when this rank was interrupted; closed when the client has asked for a sign and knows
+	parting *parting      // what the client said when it ended the session; nil where it did not
 }
 
 // parting is a client's last word.
@@ -134,11 +135,21 @@ func (n *session) watch() {
 }
 
 // enter begins a call and leave ends it.
-func (n *session) enter() error {
+func (n *session) enter(op string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.over {
 		return fault.New(fault.PeerRefused, "call the peer", "", "the session has ended")
+	}
+	if n.leaving != nil && op != "close" {
+		if op == "alive" {
+			select {
+			case <-n.leaving:
+			default:
+				close(n.leaving)
+			}
+		}
+		return fault.New(fault.PeerVanished, op, "", Interrupted)
 	}
 	n.calls++
 	n.last = time.Now()
@@ -234,7 +245,7 @@ func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnarySer
 		return nil, status.Error(codes.Unauthenticated, "no session")
 	}
 	n, op := auth.session, phaseOf(info.FullMethod)
-	if err := n.enter(); err != nil {
+	if err := n.enter(op); err != nil {
 		return nil, toStatus(op, err)
 	}
 	defer n.leave()

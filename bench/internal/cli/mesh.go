@@ -278,6 +278,10 @@ func (f *meshFlags) measure(cmd *cobra.Command, me place, m *mesh.Mesh) error {
 	}, harness.Sink{
 		Cell: func(c *results.Cell) error { return errors.Join(write(c), tally.add(c)) },
 		Progress: func(p harness.Progress) {
+			if tally.failed > tally.asked {
+				line.clear()
+				tally.missed(ctx, m, f.say)
+			}
 			line.show(p)
 			if time.Since(signed) > signEvery { // no loop runs now: ranks that have no part hear that the mesh goes on
 				limited, cancel := context.WithTimeout(ctx, signLimit)
@@ -288,6 +292,7 @@ func (f *meshFlags) measure(cmd *cobra.Command, me place, m *mesh.Mesh) error {
 		},
 	})
 	line.clear()
+	tally.missed(ctx, m, f.say)
 	if err == nil {
 		err = f.waive(ctx, m, layout, func(c *results.Cell) error {
 			tally.waivedAll = append(tally.waivedAll, c.Transport+": "+c.Reason)

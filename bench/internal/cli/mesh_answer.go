@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"hopbench/harness/control"
 	"hopbench/harness/mesh"
 	"hopbench/results"
 	"hopbench/results/matrix"
@@ -29,7 +31,10 @@ type tally struct {
 	code                  string
 	waivedAll             []string // transports that cannot be used, and why
 	sums                  []sum
-	spread                float64 // the largest of the rows, in seconds
+	spread                float64  // the largest of the rows, in seconds
+	gone                  []string // ranks that are no longer there, and how that was seen
+	known                 map[int]bool
+	asked                 int // failed cells for which the ranks have been asked for a sign
 }
 
 // sum is the row of several flows together.
@@ -74,6 +79,37 @@ func (t *tally) add(c *results.Cell) error {
 	return t.mesh.Add(c)
 }
 
+// missed asks the ranks for a sign after a cell has failed, and tells once of each that gives none. No loop may run meanwhile.
+func (t *tally) missed(ctx context.Context, m *mesh.Mesh, say func(string)) {
+	if t.failed == t.asked || ctx.Err() != nil {
+		return
+	}
+	t.asked = t.failed
+	limited, cancel := context.WithTimeout(ctx, signLimit)
+	defer cancel()
+	gone := m.Alive(limited)
+	for _, member := range m.Members {
+		err := gone[member.Number]
+		if err == nil || t.known[member.Number] {
+			continue
+		}
+		if t.known == nil {
+			t.known = map[int]bool{}
+		}
+		t.known[member.Number] = true
+		how := "its control connection ended"
+		if code := fault.CodeOf(err); code == fault.PeerDeadline {
+			how = "it gives no sign"
+		}
+		text := fmt.Sprintf("%v is gone: %s", member.Member, how)
+		if strings.Contains(err.Error(), control.Interrupted) {
+			text = fmt.Sprintf("%v was interrupted", member.Member)
+		}
+		t.gone = append(t.gone, text)
+		say(t.gone[len(t.gone)-1])
+	}
+}
+
 // header is the first record of the result file.
 func (f *meshFlags) header(me place, m *mesh.Mesh) (*results.Header, error) {
 	encoded, err := json.Marshal(f.plans[0])
@@ -109,6 +145,9 @@ func (f *meshFlags) header(me place, m *mesh.Mesh) (*results.Header, error) {
 // verdict is the exit status of a whole mesh.
 func (f *meshFlags) verdict(t *tally) error {
 	switch {
+	case t.failed > 0 && len(t.gone) > 0: // a pair's own words would blame whichever of its two ranks is still there
+		f.say(fmt.Sprintf("%s; %d of %d cells failed", strings.Join(t.gone, "; "), t.failed, t.cells))
+		return exitError{code: t.status}
 	case t.failed > 0:
 		f.say(fmt.Sprintf("%d of %d cells failed; the first: %s", t.failed, t.cells, t.firstFailed))
 		if t.code != "" {

@@ -147,13 +147,16 @@ func (f *meshFlags) rank(cmd *cobra.Command) (place, error) {
 		LocalSize: given("local-size", &f.localSize), First: f.firstAt,
 	}
 	r, err := rank.Find(f.env.Getenv, o)
-	if err != nil && f.dryRun && o.Size != nil { // a plan needs no engine
+	if err != nil && f.dryRun && o.Size != nil && o.Number == nil { // a plan needs no engine
 		zero := 0
 		o.Number, o.First = &zero, "first"
 		r, err = rank.Find(f.env.Getenv, o)
 	}
 	if err != nil {
 		return place{}, usagef("%v", err)
+	}
+	if f.wait < time.Second {
+		return place{}, usagef("--wait-for-ranks %v: at least 1s", f.wait)
 	}
 	if f.port < 1 || f.port > 65535 {
 		return place{}, usagef("--first-port %d: 1 to 65535", f.port)
@@ -168,9 +171,6 @@ func (f *meshFlags) check(cmd *cobra.Command, me place) error {
 	}
 	if f.missing != "fail" && f.missing != "leave-out" {
 		return usagef("--missing %s: fail or leave-out", f.missing)
-	}
-	if f.wait < time.Second {
-		return usagef("--wait-for-ranks %v: at least 1s", f.wait)
 	}
 	if f.listenAt != "" {
 		if _, _, err := net.SplitHostPort(f.listenAt); err != nil {
