@@ -208,7 +208,7 @@ func (r *room) arrive(ctx context.Context, a control.Arrival) {
 		r.dismiss(a, fmt.Sprintf("%v was sent away: %s, and the mesh measures without it", a.Member, why))
 		return
 	case holder != nil && r.stays(ctx, holder):
-		err := fault.New(fault.PeerRefused, "gather the ranks", "", "two ranks have the number %d: %v and %v (%v)",
+		err := fault.New(fault.PeerRefused, "gather the ranks", "", "two ranks have the number %d: %v and %v (%v): each needs its own --rank, or the engine's; if one is of another mesh, --first-port gives this one a port of its own",
 			a.Member.Number, where(holder), a.Member, a.From)
 		r.fail(err)
 		r.dismiss(a, err.Error())

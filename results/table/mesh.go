@@ -52,8 +52,8 @@ func Meshes(m *matrix.Mesh, j matrix.Judge, f Format) []*Table {
 		case n <= mostMap:
 			tables = append(tables, drawn(r, hosts, j.MinEffect))
 		default:
-			tables = append(tables, &Table{Title: "Pairs: " + r.Title, Columns: []Column{{Head: "hosts", Align: Right}}, Rows: [][]Cell{{{Text: strconv.Itoa(n)}}},
-				Below: []string{fmt.Sprintf("A map of more than %d hosts is not drawn: --format csv has the figures.", mostMap)}})
+			tables = append(tables, &Table{Title: "Pairs: " + r.Title, Columns: []Column{{Head: "ranks", Align: Right}}, Rows: [][]Cell{{{Text: strconv.Itoa(n)}}},
+				Below: []string{fmt.Sprintf("A map of more than %d ranks is not drawn: --format csv has the figures.", mostMap)}})
 		}
 	}
 	loads := m.Loads()
@@ -174,7 +174,7 @@ func everyone(reports []matrix.Report, doubt string) bool {
 
 // spread is how the figures of each matrix lie, and what could be found in them.
 func spread(reports []matrix.Report, titles []string) *Table {
-	t := &Table{Title: "How the pairs' figures lie", Columns: []Column{{Head: "matrix"}, {Head: "hosts", Align: Right}, {Head: "figures", Align: Right}, {Group: "of the pairs", Head: "least", Align: Right}, {Group: "of the pairs", Head: "p5", Align: Right},
+	t := &Table{Title: "How the pairs' figures lie", Columns: []Column{{Head: "matrix"}, {Head: "ranks", Align: Right}, {Head: "figures", Align: Right}, {Group: "of the pairs", Head: "least", Align: Right}, {Group: "of the pairs", Head: "p5", Align: Right},
 		{Group: "of the pairs", Head: "median", Align: Right}, {Group: "of the pairs", Head: "p95", Align: Right}, {Group: "of the pairs", Head: "most", Align: Right}, {Head: "noise", Align: Right}, {Group: "found from", Head: "pair", Align: Right}, {Group: "found from", Head: "host", Align: Right}}}
 	percent := func(v *float64) Cell {
 		if v == nil {

@@ -103,9 +103,9 @@ func distinct(lists ...list) error {
 			}
 			if before, ok := where[h]; ok {
 				if before == l.name {
-					return fmt.Errorf("schedule: %s: host %d stands twice", l.name, h)
+					return fmt.Errorf("schedule: %s: rank %d stands twice", l.name, h)
 				}
-				return fmt.Errorf("schedule: host %d is in %s and in %s", h, before, l.name)
+				return fmt.Errorf("schedule: rank %d is in %s and in %s", h, before, l.name)
 			}
 			where[h] = l.name
 		}
@@ -142,6 +142,15 @@ func Hosts(text string, names []string) ([]int, error) {
 	return out, nil
 }
 
+// called lists what ranks are called, a few of many.
+func called(names []string) string {
+	const most = 8
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
 // find is the ranks that an item of a list means, from first to last. A name comes before a number.
 func find(item string, names []string, by map[string][]int) (first, last int, err error) {
 	if at := by[item]; len(at) == 1 {
@@ -157,7 +166,7 @@ func find(item string, names []string, by map[string][]int) (first, last int, er
 	last, err2 := strconv.Atoi(b)
 	switch {
 	case err1 != nil || err2 != nil:
-		return 0, 0, fmt.Errorf("schedule: no host is called %q", item)
+		return 0, 0, fmt.Errorf("schedule: no host is called %q: the ranks are %s", item, called(names))
 	case first > last:
 		return 0, 0, fmt.Errorf("schedule: %q: a range goes upwards", item)
 	case first < 0 || last >= len(names):

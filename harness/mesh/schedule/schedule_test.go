@@ -138,13 +138,13 @@ func TestPatternsRefuse(t *testing.T) {
 		err  error
 		want string
 	}{
-		"bisection repeat":  {second(Bisection([]int{0, 1, 0}, []int{2})), "left: host 0 stands twice"},
-		"bisection overlap": {second(Bisection([]int{0, 1}, []int{1, 2})), "host 1 is in left and in right"},
+		"bisection repeat":  {second(Bisection([]int{0, 1, 0}, []int{2})), "left: rank 0 stands twice"},
+		"bisection overlap": {second(Bisection([]int{0, 1}, []int{1, 2})), "rank 1 is in left and in right"},
 		"bisection empty":   {second(Bisection(nil, []int{1})), "left: no hosts"},
-		"incast itself":     {second(Incast([]int{1, 2}, 2)), "host 2 is in sources and in target"},
-		"incast repeat":     {second(Incast([]int{1, 1}, 2)), "sources: host 1 stands twice"},
-		"one to all":        {second(OneToAll(3, []int{1, 3})), "host 3 is in source and in targets"},
-		"prefill":           {second(PrefillDecode([]int{0}, []int{4, 4})), "decode: host 4 stands twice"},
+		"incast itself":     {second(Incast([]int{1, 2}, 2)), "rank 2 is in sources and in target"},
+		"incast repeat":     {second(Incast([]int{1, 1}, 2)), "sources: rank 1 stands twice"},
+		"one to all":        {second(OneToAll(3, []int{1, 3})), "rank 3 is in source and in targets"},
+		"prefill":           {second(PrefillDecode([]int{0}, []int{4, 4})), "decode: rank 4 stands twice"},
 		"negative":          {second(Incast([]int{-1}, 2)), "sources: host -1"},
 	} {
 		if c.err == nil || !strings.Contains(c.err.Error(), c.want) {

@@ -69,7 +69,7 @@ func ReadMatrix(r io.Reader, names []string) ([][]uint64, error) {
 		return nil, err
 	}
 	if len(rows) != n {
-		return nil, fmt.Errorf("byte matrix: %s; the mesh has %d hosts", count(len(rows), "row"), n)
+		return nil, fmt.Errorf("byte matrix: %s; the mesh has %d ranks", count(len(rows), "row"), n)
 	}
 	out := make([][]uint64, n)
 	for i, row := range rows {
@@ -84,7 +84,7 @@ func ReadMatrix(r io.Reader, names []string) ([][]uint64, error) {
 			return nil, fmt.Errorf("byte matrix: row %d: host %s stands twice", i+1, names[to])
 		}
 		if len(row) != n {
-			return nil, fmt.Errorf("byte matrix: row %d has %s; the mesh has %d hosts", i+1, count(len(row), "column"), n)
+			return nil, fmt.Errorf("byte matrix: row %d has %s; the mesh has %d ranks", i+1, count(len(row), "column"), n)
 		}
 		out[to] = make([]uint64, n)
 		for j, text := range row {
@@ -150,7 +150,7 @@ func heading(rows [][]string, names []string) ([]int, [][]string, error) {
 		return nil, rows, nil // hosts whose names are numbers, and a matrix without names
 	}
 	if len(head) != len(names) {
-		return nil, nil, fmt.Errorf("byte matrix: %s in its first line; the mesh has %d hosts", count(len(head), "name"), len(names))
+		return nil, nil, fmt.Errorf("byte matrix: %s in its first line; the mesh has %d ranks", count(len(head), "name"), len(names))
 	}
 	columns := make([]int, len(head))
 	have := map[int]bool{}

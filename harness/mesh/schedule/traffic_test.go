@@ -42,8 +42,8 @@ func TestReadMatrixRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                    "it is empty",
 		"# nothing\n":                         "it is empty",
-		"0 1\n1 0\n":                          "2 rows; the mesh has 3 hosts",
-		"0 1 2\n3 0\n4 5 0\n":                 "row 2 has 2 columns; the mesh has 3 hosts",
+		"0 1\n1 0\n":                          "2 rows; the mesh has 3 ranks",
+		"0 1 2\n3 0\n4 5 0\n":                 "row 2 has 2 columns; the mesh has 3 ranks",
 		"0 1 2 9\n3 0 1 1\n4 5 0 1\n":         "row 1 has 4 columns",
 		"0 1 2\n3 0 -7\n4 5 0\n":              "row 2, column 3: -7 is negative",
 		"0 NaN 2\n3 0 7\n4 5 0\n":             `row 1, column 2: "NaN" is no number`,
