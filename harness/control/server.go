@@ -98,7 +98,13 @@ func NewServer(side func() harness.Peer, token Token, o Options) (*Server, error
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	c := net.ListenConfig{KeepAlive: -1}
 	c.SetMultipathTCP(false)
-	return c.Listen(ctx, "tcp", addr)
+	network := "tcp"
+	if host, _, err := net.SplitHostPort(addr); err == nil {
+		if ip, err := netip.ParseAddr(host); err == nil && ip.Is4() {
+			network = "tcp4" // 0.0.0.0 is every address of IPv4: with "tcp" it is every one of IPv6 too
+		}
+	}
+	return c.Listen(ctx, network, addr)
 }
 
 // Serve serves on a listener, which it closes, until ctx ends or, with Options.Once, the first session has ended. Neither is an error.
