@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -207,15 +208,17 @@ func more(n int) string {
 }
 
 func (o *compareFlags) write(env *Env, report *compare.Report, failures []string) error {
-	var w io.Writer = env.Stdout
-	if o.out != "" {
-		f, err := createNew(o.out, "--out", o.force)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		w = f
+	if o.out == "" {
+		return o.render(env.Stdout, report, failures)
 	}
+	var text bytes.Buffer
+	if err := o.render(&text, report, failures); err != nil {
+		return err
+	}
+	return writeNew(o.out, "--out", o.force, text.Bytes())
+}
+
+func (o *compareFlags) render(w io.Writer, report *compare.Report, failures []string) error {
 	switch o.format {
 	case "json":
 		return report.WriteJSON(w)

@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,19 +40,15 @@ Formats:` + summaries.String(),
 				return usagef("%w", err)
 			}
 			remark(env, runs)
-			var w io.Writer = env.Stdout
-			if out != "" {
-				f, err := createNew(out, "--out", force)
-				if err != nil {
-					return err
-				}
-				defer f.Close()
-				w = f
-			}
-			if err := export.Write(w, format, runs); err != nil {
+			var text bytes.Buffer
+			if err := export.Write(&text, format, runs); err != nil {
 				return usagef("%w", err)
 			}
-			return nil
+			if out != "" {
+				return writeNew(out, "--out", force, text.Bytes())
+			}
+			_, err = env.Stdout.Write(text.Bytes())
+			return err
 		},
 	}
 	f := cmd.Flags()

@@ -146,6 +146,9 @@ func writeImport(env *Env, out string, again bool, h *results.Header, f *foreign
 	default:
 		w, err = results.Create(out, results.Overwrite, h) // checked above
 	}
+	if errors.Is(err, results.ErrBusy) {
+		return usagef("--out: %w", err)
+	}
 	if err != nil {
 		return err
 	}

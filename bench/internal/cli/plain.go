@@ -12,6 +12,7 @@ import (
 type plainWriter struct {
 	w    io.Writer
 	rest []byte // of a character that was written in part
+	err  error  // the first failure of w, which not every renderer hands on
 }
 
 func (p *plainWriter) Write(b []byte) (int, error) {
@@ -31,6 +32,9 @@ func (p *plainWriter) Write(b []byte) (int, error) {
 	}
 	p.rest = append(p.rest, b[end:]...)
 	if _, err := io.WriteString(p.w, unit.Lines(string(b[:end]))); err != nil {
+		if p.err == nil {
+			p.err = err
+		}
 		return 0, err
 	}
 	return n, nil

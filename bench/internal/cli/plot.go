@@ -343,20 +343,8 @@ func save(env *Env, f *plots.Figure, name string, format plots.Format, force boo
 	if err := f.Write(&b, format); err != nil {
 		return fmt.Errorf("plot: %s: %w", name, err)
 	}
-	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if force {
-		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	}
-	file, err := os.OpenFile(name, flags, 0o644)
-	if err != nil {
-		return usagef("--out: %w", err)
-	}
-	_, err = file.Write(b.Bytes())
-	if err := errors.Join(err, file.Close()); err != nil {
-		if !force { // it was not there before; half a figure is none
-			os.Remove(name)
-		}
-		return fmt.Errorf("plot: %s: %w", name, err)
+	if err := writeNew(name, "--out", force, b.Bytes()); err != nil {
+		return err
 	}
 	fmt.Fprintln(env.Stdout, name)
 	return nil

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,16 +92,5 @@ func writeSVG(name string, force bool, g tree.Graph) error {
 	if err := g.WriteSVG(&b); err != nil {
 		return fmt.Errorf("probe: draw the topology: %w", err)
 	}
-	f, err := createNew(name, "--svg", force)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b.Bytes())
-	if err := errors.Join(err, f.Close()); err != nil {
-		if !force { // it was not there before; half a picture is none
-			os.Remove(name)
-		}
-		return fmt.Errorf("--svg %s: %w", name, err)
-	}
-	return nil
+	return writeNew(name, "--svg", force, b.Bytes())
 }

@@ -114,17 +114,8 @@ func (o *reportFlags) run(env *Env, args []string) error {
 		remarks(env, r, format, page.Len())
 		return nil
 	}
-	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if o.force {
-		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	}
-	file, err := os.OpenFile(out, flags, 0o644)
-	if err != nil {
-		return usagef("--out: %w", err)
-	}
-	_, err = file.Write(page.Bytes())
-	if err := errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("report: %s: %w", out, err)
+	if err := writeNew(out, "--out", o.force, page.Bytes()); err != nil {
+		return err
 	}
 	fmt.Fprintln(env.Stdout, out)
 	remarks(env, r, format, page.Len())

@@ -41,7 +41,11 @@ type Env struct {
 
 // System is the world of the real process.
 func System(drivers []transports.Driver) *Env {
-	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop() // the second signal does what it does to any process
+	}()
 	executable, _ := os.Executable()
 	stat, err := os.Stderr.Stat()
 	return &Env{
@@ -77,10 +81,18 @@ func Run(env *Env, args []string) int {
 		env.Context = context.Background()
 	}
 	env.args = args
-	env.Stdout, env.Stderr = &plainWriter{w: env.Stdout}, &plainWriter{w: env.Stderr}
+	stdout := &plainWriter{w: env.Stdout}
+	env.Stdout, env.Stderr = stdout, &plainWriter{w: env.Stderr}
 	root := newRoot(env)
 	root.SetArgs(args)
-	err := root.ExecuteContext(env.Context)
+	ended, err := execute(env.Context, root, args)
+	if !ended {
+		fmt.Fprintln(raw(env.Stderr), "hopbench: interrupted") // the command may still write to the other
+		return interrupted
+	}
+	if err == nil && stdout.err != nil {
+		err = exitError{1, fmt.Errorf("standard output: %w", stdout.err)}
+	}
 	if err == nil {
 		return 0
 	}
@@ -93,6 +105,33 @@ func Run(env *Env, args []string) int {
 		}
 	}
 	return code
+}
+
+// interrupted is the exit status of a command that a signal ended before it came to an end of its own: a shell's for SIGINT.
+const interrupted = 130
+
+// grace is what a command that only reads and computes has to end after a signal.
+const grace = time.Second
+
+// execute runs the command. ended is false where ctx ended and the command did not, within grace: it stands in a read that nothing
+// ends, or computes. Commands that measure tidy up for as long as they need; a second signal ends those.
+func execute(ctx context.Context, root *cobra.Command, args []string) (ended bool, err error) {
+	if c, _, err := root.Find(args); err == nil && slices.Contains([]string{"run", "serve", "mesh", "probe", "kv"}, c.Name()) {
+		return true, root.ExecuteContext(ctx)
+	}
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(ctx) }()
+	select {
+	case err := <-done:
+		return true, err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return true, err
+	case <-time.After(grace):
+		return false, nil
+	}
 }
 
 // status is the exit status of an error: what it carries, else what its class means, else 1.
@@ -277,22 +316,6 @@ func flagWants(f *pflag.Flag, err error) string {
 		return "a list with commas between its parts, quotes in pairs"
 	}
 	return "a value of kind " + f.Value.Type()
-}
-
-// createNew opens a file to write, named by a flag, and refuses one that exists unless force is set.
-func createNew(path, flag string, force bool) (*os.File, error) {
-	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if force {
-		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	}
-	f, err := os.OpenFile(path, mode, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return nil, usagef("%s %s: it exists; --force replaces it", flag, path)
-	}
-	if err != nil {
-		return nil, usagef("%s: %v", flag, err)
-	}
-	return f, nil
 }
 
 // nearest is "; did you mean X?" for the closest of names, or nothing where none is close: a slip of one or two letters in a word

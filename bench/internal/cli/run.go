@@ -185,9 +185,13 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 			err = cerr
 		}
 	}
+	kept := w != nil
 	if w != nil {
-		if cerr := w.Close(state, reason); cerr != nil && err == nil {
-			err = fmt.Errorf("--out: %w", cerr)
+		if cerr := w.Close(state, reason); cerr != nil {
+			kept = false
+			if err == nil {
+				err = fmt.Errorf("--out: %w", cerr)
+			}
 		}
 	}
 	if len(run.Cells) > 0 && !f.json {
@@ -195,7 +199,7 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 			err = perr
 		}
 	}
-	if f.out != "" {
+	if kept {
 		fmt.Fprintf(env.Stderr, "hopbench: results are in %s\n", f.out)
 	}
 	switch {
