@@ -25,11 +25,11 @@ const (
 	RealmDouble   = "double"   // a fake library was loaded; refused by table, plot, compare and export
 )
 
-// How a run ended.
+// How a run ended. A cell that failed does not make its run a failed one, so long as the run went on to the end of its plan.
 const (
-	StateComplete    = "complete"
-	StateInterrupted = "interrupted"
-	StateFailed      = "failed"
+	StateComplete    = "complete"    // the plan came to its end
+	StateInterrupted = "interrupted" // a signal ended it
+	StateFailed      = "failed"      // an error ended it, or the peer went away and no cell has a figure
 )
 
 // Where a figure comes from. An empty provenance means measured.

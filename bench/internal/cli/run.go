@@ -179,6 +179,10 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 		state, reason = results.StateInterrupted, "a signal ended the run"
 	case err != nil:
 		state, reason = results.StateFailed, err.Error()
+	default:
+		if lost := peerLost(run.Cells); lost != "" {
+			state, reason = results.StateFailed, lost
+		}
 	}
 	if stream != nil {
 		if cerr := stream.Close(state, reason); cerr != nil && err == nil {
@@ -475,4 +479,17 @@ func (f *runFlags) planError(err error) string {
 		return "--" + flag + ":" + rest
 	}
 	return line
+}
+
+// peerLost is why a run whose plan came to its end is no whole run: the peer went away, and no cell that was tried has a figure.
+func peerLost(cells []results.Cell) (reason string) {
+	for _, c := range cells {
+		switch {
+		case c.Status == results.StatusOK:
+			return ""
+		case c.Status == results.StatusFailed && c.Code == string(fault.PeerVanished):
+			reason = c.Reason
+		}
+	}
+	return reason
 }
