@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -113,7 +114,7 @@ func (f *meshFlags) other(ctx context.Context, me place, token control.Token) er
 	err := control.Join(ctx, addr, token, me.member, side, control.JoinOptions{
 		Limit: f.wait, ToolVersion: tool,
 		Joined: func(first string) {
-			text := fmt.Sprintf("%v of %d joined %s; %s", me.member, me.Size, first, me.Source)
+			text := fmt.Sprintf("%v of %d joined the mesh of %s; %s", me.member, me.Size, first, me.Source)
 			if me.member.Chosen != "" {
 				text += "; " + me.member.Chosen
 			}
@@ -139,16 +140,20 @@ func (f *meshFlags) say(text string) { fmt.Fprintf(f.env.Stderr, "hopbench: %s\n
 // first is rank 0. Wrong is what is wrong with its command line: the others are told before it ends.
 func (f *meshFlags) first(cmd *cobra.Command, me place, token control.Token, wrong error) error {
 	ctx := cmd.Context()
+	if wrong == nil { // before anybody is told to wait
+		wrong = f.checkOut()
+	}
 	l, err := f.listen(ctx, me)
 	if err != nil {
 		return err
 	}
-	f.say(fmt.Sprintf("%v of %d waits for the others on %v; %s", me.member, me.Size, l.Addr(), me.Source))
+	if wrong != nil {
+		f.say(fmt.Sprintf("%v of %d tells the others that there is no mesh: %v", me.member, me.Size, wrong))
+	} else {
+		f.say(fmt.Sprintf("%v of %d waits for the others on %v; %s", me.member, me.Size, l.Addr(), me.Source))
+	}
 	if me.member.Chosen != "" {
 		f.say(me.member.Chosen)
-	}
-	if wrong == nil {
-		wrong = f.checkOut()
 	}
 	tool, _ := toolVersion()
 	var plan harness.Plan
@@ -351,10 +356,33 @@ func (f *meshFlags) here(m *mesh.Mesh, l *mesh.Layout) string {
 		hosts[member.HostID+member.Host] = true
 	}
 	text := fmt.Sprintf("%d ranks on %s are here; %s: %s in %s", len(m.Members), count(len(hosts), "host"), l.Pattern, count(l.Pairs(), "pair"), count(len(l.Stages), "round"))
+	if idle := unused(l, m.Present(), m.Names()); idle != "" {
+		text += "; in no pair: " + idle
+	}
 	if len(m.Missing) > 0 {
 		text += fmt.Sprintf("; %s left out", count(len(m.Missing), "rank"))
 	}
 	return text
+}
+
+// unused lists ranks that are here and in no pair.
+func unused(l *mesh.Layout, here []bool, names []string) string {
+	used := make([]bool, len(here))
+	for _, s := range l.Stages {
+		for _, p := range s.Pairs {
+			used[p.From], used[p.To] = true, true
+		}
+	}
+	var out []string
+	for n := range here {
+		if here[n] && !used[n] {
+			out = append(out, names[n])
+		}
+	}
+	if most := 8; len(out) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(out[:most], ", "), len(out)-most)
+	}
+	return strings.Join(out, ", ")
 }
 
 func count(n int, word string) string {

@@ -47,7 +47,7 @@ type sum struct {
 
 func (t *tally) add(c *results.Cell) error {
 	if c.Rail == mesh.SumOf && c.InitiatorHost == "" { // of flows whose rows are counted already
-		s := sum{Schedule: c.Schedule, Title: fmt.Sprintf("%s %s of %s", c.Transport, c.Operation, unit.Bytes(c.TotalBytes)), Reason: c.Reason}
+		s := sum{Schedule: c.Schedule, Title: sumTitle(c), Reason: c.Reason}
 		if c.Bandwidth != nil {
 			s.Rate = c.Bandwidth.BytesPerSecond
 		}
@@ -77,6 +77,24 @@ func (t *tally) add(c *results.Cell) error {
 		t.move(c)
 	}
 	return t.mesh.Add(c)
+}
+
+// sumTitle is what the flows do, with everything in which rows of one mesh differ.
+func sumTitle(c *results.Cell) string {
+	s := fmt.Sprintf("%s %s of %s", c.Transport, c.Operation, unit.Bytes(c.TotalBytes))
+	if c.Descriptors > 1 {
+		s += fmt.Sprintf(" in %d pieces", c.Descriptors)
+	}
+	if c.Pattern != "" && c.Pattern != "contiguous" {
+		s += ", " + c.Pattern
+	}
+	if c.Concurrency > 1 {
+		s += fmt.Sprintf(", %d at once", c.Concurrency)
+	}
+	if c.Direction != "" && c.Direction != "forward" {
+		s += ", " + c.Direction
+	}
+	return s
 }
 
 // missed asks the ranks for a sign after a cell has failed, and tells once of each that gives none. No loop may run meanwhile.

@@ -96,6 +96,13 @@ func writeDry(w io.Writer, me place, l *mesh.Layout, rows int, seconds float64, 
 		}
 		return names[n]
 	}
+	all, own := make([]bool, me.Size), make([]string, me.Size)
+	for n := range all {
+		all[n], own[n] = true, called(n)
+	}
+	if idle := unused(l, all, own); idle != "" {
+		fmt.Fprintf(&b, "in no pair: %s\n", idle)
+	}
 	for i, s := range l.Stages {
 		if i == mostRounds {
 			fmt.Fprintf(&b, "and %d more rounds\n", len(l.Stages)-i)

@@ -169,6 +169,9 @@ func (f *meshFlags) check(cmd *cobra.Command, me place) error {
 	if me.Size < 2 {
 		return usagef("a mesh has at least 2 ranks, not %d (%s)", me.Size, me.Source)
 	}
+	if err := f.idle(cmd); err != nil {
+		return err
+	}
 	if f.missing != "fail" && f.missing != "leave-out" {
 		return usagef("--missing %s: fail or leave-out", f.missing)
 	}
@@ -205,6 +208,32 @@ func (f *meshFlags) check(cmd *cobra.Command, me place) error {
 		}
 	}
 	return f.checkPlans(cmd, me)
+}
+
+// flagsOf are the flags of one pattern each.
+var flagsOf = []struct{ flag, pattern string }{
+	{"left", "bisection"}, {"right", "bisection"}, {"sources", "incast"}, {"to", "incast"}, {"from", "one-to-all"}, {"targets", "one-to-all"},
+	{"prefill", "prefill-decode"}, {"decode", "prefill-decode"},
+}
+
+// idle refuses flags that would have no effect.
+func (f *meshFlags) idle(cmd *cobra.Command) error {
+	fs := cmd.Flags()
+	for _, of := range flagsOf {
+		if !fs.Changed(of.flag) {
+			continue
+		}
+		if f.pattern != of.pattern || f.matrixFile != "" {
+			return usagef("--%s is of --pattern %s, and this is %s", of.flag, of.pattern, f.pattern)
+		}
+		if fs.Lookup(of.flag).Value.String() == "" {
+			return usagef("--%s is empty: a list of ranks, or leave it out", of.flag)
+		}
+	}
+	if fs.Changed("isolated") && fs.Changed("loaded") && !f.ask.Isolated && !f.ask.Loaded {
+		return usagef("--isolated=false and --loaded=false: nothing would be measured")
+	}
+	return nil
 }
 
 // checkPattern finds a pattern that cannot be before the ranks meet, as far as their names are known.

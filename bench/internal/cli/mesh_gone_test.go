@@ -5,11 +5,14 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"hopbench/harness"
 	"hopbench/harness/control"
 	"hopbench/harness/mesh"
+	"hopbench/transports"
 	"hopbench/transports/fault"
+	"hopbench/transports/tcp"
 )
 
 // asked is a peer that answers nothing but whether it is there.
@@ -53,3 +56,28 @@ func TestGone(t *testing.T) {
 type writer func(string)
 
 func (w writer) Write(p []byte) (int, error) { w(string(p)); return len(p), nil }
+
+// TestIdleFlags: a flag that would change nothing is refused, and ranks in no pair are named.
+func TestIdleFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"--pattern ring --to 2":                    "--to is of --pattern incast",
+		"--pattern incast --to=":                   "--to is empty",
+		"--isolated=false --loaded=false":          "nothing would be measured",
+		"--pattern bisection --left 0,1 --right 2": "in no pair: 1",
+		"--rank 5":             "not below the size",
+		"--wait-for-ranks -3s": "at least 1s",
+	} {
+		var said strings.Builder
+		env := &Env{Stdin: strings.NewReader(""), Stdout: &said, Stderr: &said, Drivers: []transports.Driver{tcp.New()}, Now: time.Now, Getenv: func(string) string { return "" }}
+		cmd := newMesh(env)
+		cmd.SetContext(t.Context())
+		cmd.SetArgs(append([]string{"--dry-run", "--size", "3", "--transport", "tcp"}, strings.Fields(args)...))
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		if err := cmd.Execute(); err != nil {
+			said.WriteString(err.Error())
+		}
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("%s: %s", args, &said)
+		}
+	}
+}
