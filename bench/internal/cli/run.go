@@ -101,6 +101,9 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	}
 	// A result path that cannot be written is found before anything is measured.
 	if f.out != "" && mode == results.Refuse {
+		if info, err := os.Stat(f.out); err == nil && info.IsDir() {
+			return usagef("--out %s: it is a folder; name a file in it", f.out)
+		}
 		if _, err := os.Lstat(f.out); err == nil {
 			return usagef("--out %s: it exists; --force replaces it, --append adds to it", f.out)
 		}
