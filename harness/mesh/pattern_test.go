@@ -114,12 +114,12 @@ func TestPatternsThatCannotBe(t *testing.T) {
 		{1, Ask{Name: "ring"}, "at least 2 ranks"},
 		{4, Ask{Name: "star"}, `there is no "star"`},
 		{4, Ask{Name: "bisection", Left: "0,1,0"}, "--left"},
-		{4, Ask{Name: "bisection", Left: "0,1", Right: "1,2"}, "host 1 is in"},
+		{4, Ask{Name: "bisection", Left: "0,1", Right: "1,2"}, "rank 1 is in"},
 		{4, Ask{Name: "prefill-decode", Decode: "1"}, "give --prefill"},
 		{4, Ask{Name: "incast", To: "0,1"}, "--to: 2 ranks; it is one"},
 		{4, Ask{Name: "incast", To: "7"}, "ranks 0 to 3"},
 		{4, Ask{Name: "matrix"}, "--matrix FILE"},
-		{4, Ask{Name: "matrix", Matrix: strings.NewReader("0 1\n1 0\n")}, "2 rows; the mesh has 4 hosts"},
+		{4, Ask{Name: "matrix", Matrix: strings.NewReader("0 1\n1 0\n")}, "2 rows; the mesh has 4 ranks"},
 		{4, Ask{Name: "incast", Present: []bool{false, true, true, true}}, "no pair of ranks is left"},
 	} {
 		if _, err := Lay(c.size, c.ask); err == nil || !strings.Contains(err.Error(), c.want) {

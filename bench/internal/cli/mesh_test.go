@@ -324,7 +324,7 @@ func TestMeshBadRanks(t *testing.T) {
 		}
 		first := r.start(t, nil, numbered(0, 3, "--matrix", file)...)
 		others := []*ranked{r.start(t, nil, numbered(1, 3, "--matrix", file)...), r.start(t, nil, numbered(2, 3, "--matrix", file)...)}
-		first.fails(t, 2, "byte matrix: row 2 has 2 columns; the mesh has 3 hosts")
+		first.fails(t, 2, "byte matrix: row 2 has 2 columns; the mesh has 3 ranks")
 		for n, p := range others {
 			p.fails(t, 1, fmt.Sprintf("rank %d on %s", n+1, host), "byte matrix: row 2 has 2 columns")
 		}
