@@ -22,7 +22,9 @@ const Require = "HOPBENCH_REQUIRE"
 const Skip = "HOPBENCH_SKIP"
 
 // Kinds lists the kinds that can be required.
-func Kinds() []string { return []string{"namespaces", "guest", "slurm", "mpi", "browser", "tool", "verbs", "gpu"} }
+func Kinds() []string {
+	return []string{"namespaces", "guest", "slurm", "mpi", "browser", "tool", "verbs", "gpu"}
+}
 
 // T is the part of testing.TB that this package uses.
 type T interface {
