@@ -185,7 +185,14 @@ func explainCode(env *Env, code string, asJSON bool) error {
 			return writeJSON(env.Stdout, fault.Table())
 		}
 		for _, r := range fault.Table() {
-			fmt.Fprintf(env.Stdout, "%-32s %s\n", r.Code, r.Title) // whole: it is read by grep, too
+			line, rest := fmt.Sprintf("%-32s %s", r.Code, r.Title), "" // whole, if on two lines
+			if at := strings.LastIndexByte(line[:min(len(line), 100)], ' '); len(line) > 100 && at > 33 {
+				line, rest = line[:at], line[at+1:]
+			}
+			fmt.Fprintln(env.Stdout, line)
+			if rest != "" {
+				fmt.Fprintf(env.Stdout, "%33s%s\n", "", rest)
+			}
 		}
 		return nil
 	}
