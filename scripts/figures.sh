@@ -30,6 +30,9 @@ project() { # NAME ARGUMENTS...
 
 for kind in bandwidth latency cpu; do draw $kind tcp-$kind "$run"; done
 
+# Soft-RoCE in an emulated machine, beside perftest there: how the code behaves, and no link.
+draw bandwidth rxe-bandwidth results/runs/rxe-guest-2026-12-01
+
 project ttft-98s --example dynamo-98s
 draw ttft ttft-98s $out/ttft-98s.json
 

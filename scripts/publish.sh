@@ -43,7 +43,10 @@ STEPS
 }
 
 tcp() {
-  new iperf3.jsonl; new qperf.jsonl
+  new tcp.jsonl; new iperf3.jsonl; new qperf.jsonl
+  local run="bin/hopbench run --transport tcp --op write,send --sizes 64,64KiB,1MiB --rounds 9 --round 200ms"
+  $run --out "$dir/tcp.jsonl" >/dev/null
+  note tcp.jsonl "$run"
   local port=$((20000 + RANDOM % 20000)) server size
   for size in 65536 1048576; do
     iperf3 -s -1 -B 127.0.0.1 -p $port >/dev/null & server=$!
