@@ -164,7 +164,8 @@ func (f *meshFlags) header(me place, m *mesh.Mesh) (*results.Header, error) {
 func (f *meshFlags) verdict(t *tally) error {
 	switch {
 	case t.failed > 0 && len(t.gone) > 0: // a pair's own words would blame whichever of its two ranks is still there
-		f.say(fmt.Sprintf("%s; %d of %d cells failed", strings.Join(t.gone, "; "), t.failed, t.cells))
+		pair, _, _ := strings.Cut(t.firstFailed, ": ")
+		f.say(fmt.Sprintf("%s; %d of %d cells failed, the first %s", strings.Join(t.gone, "; "), t.failed, t.cells, pair))
 		return exitError{code: t.status}
 	case t.failed > 0:
 		f.say(fmt.Sprintf("%d of %d cells failed; the first: %s", t.failed, t.cells, t.firstFailed))
