@@ -135,7 +135,7 @@ boot() {
   } > "$folder/.guest.sh"
   timeout "$limit" nice qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -smp 2 -m "${RXE_MEMORY:-4G}" \
     -nodefaults -no-reboot -nographic -serial stdio \
-    -kernel "$cache/kernel/boot/vmlinuz-$release" -initrd "$initrd" -append 'console=ttyS0 quiet loglevel=3 panic=-1' \
+    -kernel "$cache/kernel/boot/vmlinuz-$release" -initrd "$initrd" -append 'console=ttyS0 clocksource=tsc tsc=reliable quiet loglevel=3 panic=-1' \
     -fsdev "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap" -device virtio-9p-pci,fsdev=root,mount_tag=root \
     -fsdev "local,id=out,path=$folder,security_model=none,multidevs=remap" -device virtio-9p-pci,fsdev=out,mount_tag=out "$@" </dev/null
 }

@@ -151,7 +151,7 @@ func (t *transport) want(o transports.EndpointOptions, r *region) ibverbs.Want {
 	perOp := (o.Pieces + sge - 1) / sge
 	work := min(max(2*o.Depth*min(perOp, most), 64), most)
 	send := max(work, o.Depth+1)
-	recv := max(work, 64)
+	recv := max(work, 256)
 	if r.way == transports.Staged {
 		send, recv = max(send, 256), max(recv, 256) // chunks and the words about them
 	}

@@ -109,6 +109,13 @@ func (e *endpoint) signalEvery(l *transports.Loop) int {
 	return max(1, min(l.Depth/4, 16))
 }
 
+// postList is the most operations of one post call; 0 is all that are due. What is due at once goes at once: a list costs one doorbell, and
+// over soft-RoCE one system call and one waking of the kernel's worker. No operation waits for another's sake.
+func (e *endpoint) postList() int {
+	n, _ := e.t.set.number("post-list")
+	return n
+}
+
 type nativeLoop func(ibverbs.Loop, []ibverbs.Stream, *atomic.Uint32) (ibverbs.Tally, error)
 
 func (e *endpoint) run(what string, l *transports.Loop, echo ibverbs.Echo, loop nativeLoop, initiates bool) error {
@@ -124,7 +131,7 @@ func (e *endpoint) run(what string, l *transports.Loop, echo ibverbs.Echo, loop 
 	if stall <= 0 {
 		stall = 5
 	}
-	n := ibverbs.Loop{Op: operations[l.Op], Wait: waits[l.Wait], Notify: l.Notify, Echo: echo, Depth: max(l.Depth, 1), Batch: max(l.Batch, 1),
+	n := ibverbs.Loop{Op: operations[l.Op], Wait: waits[l.Wait], Notify: l.Notify, Echo: echo, Depth: max(l.Depth, 1), Batch: max(l.Batch, 1), PostList: e.postList(),
 		SignalEvery: e.signalEvery(l), Inline: e.group.Want.Inline, SGE: e.sge, MaxMessage: e.message, Count: l.Count, Deadline: l.Deadline,
 		StallNS: int64(stall * float64(time.Second)), SpinNS: transports.SpinNanoseconds, BytesPerSecond: l.BytesPerSecond,
 		Local: uint64(e.region.buffer.Addr()), Remote: e.key.Address, Reply: l.ReplyOffset, LocalKey: e.region.mr.Local, RemoteKey: e.key.Key}

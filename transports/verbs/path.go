@@ -23,7 +23,7 @@ func (e *endpoint) Path() transports.Path {
 			"inline": strconv.Itoa(e.group.Want.Inline), "sge": strconv.Itoa(e.sge), "send_work": strconv.Itoa(e.group.Want.SendWork),
 			"recv_work": strconv.Itoa(e.group.Want.RecvWork), "qp_timeout": strconv.Itoa(e.way.Timeout), "retries": strconv.Itoa(e.way.Retries),
 			"rnr_retries": strconv.Itoa(e.way.RNRRetries), "traffic_class": strconv.Itoa(e.way.TrafficClass), "sl": strconv.Itoa(e.way.SL),
-			"relaxed_ordering": onOff(e.region.mr != nil && e.region.mr.Relaxed), "signal_every": t.set.text("signal-every"), "pong": t.set.text("pong"),
+			"relaxed_ordering": onOff(e.region.mr != nil && e.region.mr.Relaxed), "signal_every": t.set.text("signal-every"), "post_list": t.set.text("post-list"), "pong": t.set.text("pong"),
 			"reads_outstanding": strconv.Itoa(e.way.ReadsOut), "max_message": strconv.FormatUint(e.message, 10), "route_header": strconv.FormatBool(e.way.Global),
 		},
 	}

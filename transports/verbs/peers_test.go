@@ -37,7 +37,7 @@ func TestAgainstPerftest(t *testing.T) {
 		for _, c := range []struct {
 			size uint64
 			n    int
-		}{{4 << 10, 4000}, {64 << 10, 400}, {1 << 20, 32}} {
+		}{{4 << 10, 12000}, {64 << 10, 1200}, {1 << 20, 96}} {
 			var ratios, ours, theirs []float64
 			for range rounds {
 				a := p.bandwidth(t, op, c.size, c.n, depth)
@@ -187,21 +187,29 @@ func listens(port int) bool {
 	return false
 }
 
-// perftest is the average bandwidth that perftest prints, in MiB/s.
+// perftest is the average bandwidth that perftest prints, in MiB/s. It finds the rate of its cycle counter anew in each run, and gives up where
+// its samples do not lie on a line, as they at times do not in a guest: then it is run again.
 func perftest(t *testing.T, program string, args ...string) float64 {
 	t.Helper()
-	out, _ := perftestRun(t, program, args...)
-	for line := range strings.Lines(out) {
-		f := strings.Fields(line)
-		if len(f) < 4 {
-			continue
+	out := ""
+	for range 8 {
+		out, _ = perftestRun(t, program, args...)
+		for line := range strings.Lines(out) {
+			f := strings.Fields(line)
+			if len(f) < 4 {
+				continue
+			}
+			if _, err := strconv.ParseUint(f[0], 10, 64); err != nil {
+				continue
+			}
+			if v, err := strconv.ParseFloat(f[3], 64); err == nil && v > 0 {
+				return v
+			}
 		}
-		if _, err := strconv.ParseUint(f[0], 10, 64); err != nil {
-			continue
+		if !strings.Contains(out, "Correlation coefficient") {
+			break
 		}
-		if v, err := strconv.ParseFloat(f[3], 64); err == nil && v > 0 {
-			return v
-		}
+		fmt.Printf("PEERS %s could not tell the rate of its cycle counter, and is run again\n", program)
 	}
 	t.Fatalf("%s printed no bandwidth: %s", program, out)
 	return 0

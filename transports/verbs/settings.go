@@ -56,6 +56,7 @@ func settings() []transports.Setting {
 		number("rnr-retries", "times that a request is sent again to a peer without a receive; 7 is without end, and the stall limit ends it", "7", 0, 7),
 		number("inline", "bytes that a work request carries itself; less where the device takes less, 0 for GPU memory", "220", 0, 4096),
 		number("signal-every", "operations to one completion (auto: the batch, or a quarter of the depth up to 16)", "auto", 1, 1024),
+		number("post-list", "operations to one post call, which rings the doorbell once (auto: the batch, or all that are due; 1: each its own)", "auto", 1, 1024),
 		number("sge", "pieces that one work request gathers (auto: up to 8 for lists of pieces)", "auto", 1, 32),
 		choice("relaxed-ordering", "let the device reorder its writes to memory", "off", "on"),
 		choice("pong", "how the initiator of a write ping-pong sees the answer: its memory, or a completion", "auto", "memory", "completion"),

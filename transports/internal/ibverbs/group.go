@@ -127,7 +127,7 @@ func (g *Group) loop(l Loop, streams []Stream, stop *atomic.Uint32,
 		}
 	}
 	c := C.struct_hv_loop{op: C.int32_t(l.Op), wait: C.int32_t(l.Wait), echo: C.int32_t(l.Echo), streams: C.int32_t(len(streams)),
-		depth: C.uint32_t(l.Depth), batch: C.uint32_t(l.Batch), signal_every: C.uint32_t(l.SignalEvery), inline_bytes: C.uint32_t(l.Inline),
+		depth: C.uint32_t(l.Depth), batch: C.uint32_t(l.Batch), post_list: C.uint32_t(l.PostList), signal_every: C.uint32_t(l.SignalEvery), inline_bytes: C.uint32_t(l.Inline),
 		sge: C.uint32_t(l.SGE), max_message: C.uint64_t(l.MaxMessage), count: C.uint64_t(l.Count), deadline: C.int64_t(l.Deadline),
 		stall: C.int64_t(l.StallNS), spin: C.int64_t(l.SpinNS), bytes_per_second: C.double(l.BytesPerSecond), local: C.uint64_t(l.Local),
 		remote: C.uint64_t(l.Remote), reply: C.uint64_t(l.Reply), local_key: C.uint32_t(l.LocalKey), remote_key: C.uint32_t(l.RemoteKey)}

@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* Receives kept posted: twice what may be on its way, so that a message finds one while the last ones are posted again. */
+/* Receives kept posted. Twice what may be on its way would do if the target's thread were always there; one that has to wait for a CPU falls
+ * behind by more, since an acknowledged message has room for the next before its receive is posted again, and a message that finds none costs
+ * both sides a pause (RNR). So 256 at least, but for ping-pong, where the next message waits for the answer to the last. */
 static uint32_t receives_for(const hv_group *g, const struct hv_loop *l, const struct hv_stream *streams, int empty)
 {
 	uint64_t most = 1;
@@ -18,6 +20,8 @@ static uint32_t receives_for(const hv_group *g, const struct hv_loop *l, const s
 				most = UINT32_MAX;
 	}
 	most *= 2 * (uint64_t)(l->echo ? 1 : l->depth);
+	if (!l->echo && most < 256)
+		most = 256;
 	return most < g->recv_work ? (uint32_t)most : g->recv_work;
 }
 
@@ -39,6 +43,7 @@ static int prepare(struct hv_run *r, hv_group *g, const struct hv_loop *l, struc
 	r->why = why;
 	r->echo = l->echo;
 	r->batch = l->batch ? l->batch : 1;
+	r->post_ops = r->batch > 1 ? r->batch : l->post_list ? l->post_list : UINT32_MAX;
 	r->inline_bytes = l->op == HV_READ ? 0 : l->inline_bytes; /* what is fetched cannot travel in the request */
 	r->stall = l->stall;
 	r->now = r->progress = (int64_t)hv_now();
@@ -203,7 +208,8 @@ static int flush(struct hv_run *r, const struct hv_note *said)
 	r->by_send = 0;
 	r->depth = UINT32_MAX;
 	r->signal_every = UINT32_MAX;
-	r->batch = g->post_list;
+	r->batch = 1;
+	r->post_ops = UINT32_MAX;
 	for (int s = 0; s < r->l->streams; s++) {
 		struct hv_queue *q = &g->queue[s];
 		q->limit = q->started + said->stream[s].left;
@@ -512,7 +518,8 @@ int hv_serve(hv_group *g, const struct hv_loop *l, struct hv_stream *streams, ui
 	uint32_t serving = 0, before = g->loop;
 	int64_t stall = r->stall;
 	r->serves = 1;
-	r->batch = g->post_list;
+	r->batch = 1;
+	r->post_ops = UINT32_MAX;
 	for (int s = 0; s < l->streams; s++)
 		g->queue[s].limit = 0;
 	for (uint32_t turns = 0;; turns++) {

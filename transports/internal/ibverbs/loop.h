@@ -45,6 +45,7 @@ struct hv_run {
 	int closing;  /* what arrives now only uses up receives */
 	uint32_t depth, signal_every;
 	uint32_t batch;
+	uint32_t post_ops; /* most operations of one post */
 	uint32_t inline_bytes;
 	int64_t now;  /* time of the last completions */
 	int64_t progress; /* and of the last that moved something */

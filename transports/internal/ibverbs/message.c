@@ -126,7 +126,7 @@ int hv_fill(struct hv_run *r, uint32_t queue)
 					took++;
 					goto laid;
 				}
-				if (ops == r->batch || started >= limit || started >= most)
+				if (ops == r->post_ops || started >= limit || started >= most)
 					break;
 				if (r->l->bytes_per_second > 0 && !paced(r, q, &c))
 					break;

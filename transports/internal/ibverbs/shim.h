@@ -185,7 +185,8 @@ struct hv_stream {
 struct hv_loop {
 	int32_t op, wait, notify, echo, streams;
 	uint32_t depth;        /* operations outstanding a stream */
-	uint32_t batch;        /* operations handed over in one post */
+	uint32_t batch;        /* operations that wait for each other and go in one post; 0, 1: none waits */
+	uint32_t post_list;    /* most operations of one post where none waits; 0: all that are due */
 	uint32_t signal_every; /* every so manyth operation asks for a completion */
 	uint32_t inline_bytes; /* up to this many go into the work request itself; 0: none */
 	uint32_t sge;          /* pieces a message may gather */

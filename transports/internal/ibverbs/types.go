@@ -191,7 +191,8 @@ type Loop struct {
 	Notify         bool
 	Echo           Echo
 	Depth          int // operations outstanding a stream
-	Batch          int // operations in one post
+	Batch          int // operations that wait for each other and go in one post; 0 and 1: none waits
+	PostList       int // most operations of one post where none waits; 0: all that are due
 	SignalEvery    int // every so manyth operation asks for a completion
 	Inline         int // bytes
 	SGE            int
