@@ -81,6 +81,18 @@ static int prepare(struct hv_run *r, hv_group *g, const struct hv_loop *l, struc
 	return 0;
 }
 
+/* Whether each operation is one message, which is told from the list alone. */
+static int all_single(const struct hv_run *r)
+{
+	for (int s = 0; s < r->l->streams; s++) {
+		const struct hv_cursor *c = &r->g->queue[s].out;
+		for (uint32_t op = 0; op < c->ops; op++)
+			if (c->ends[op] != op + 1 || c->pieces[op].length > r->l->max_message)
+				return 0;
+	}
+	return 1;
+}
+
 /* The last piece of the operation that a cursor starts next. */
 static const struct hv_piece *tail_of_next(const struct hv_cursor *c)
 {
@@ -204,6 +216,7 @@ static int flush(struct hv_run *r, const struct hv_note *said)
 {
 	hv_group *g = r->g;
 	r->empty = 1;
+	r->single = 0;
 	r->extra = 0;
 	r->by_send = 0;
 	r->depth = UINT32_MAX;
@@ -412,6 +425,7 @@ int hv_initiate(hv_group *g, const struct hv_loop *l, struct hv_stream *streams,
 	r->by_send = !l->notify && !r->echo;
 	r->depth = r->echo ? 1 : l->depth;
 	r->signal_every = !r->by_send ? UINT32_MAX : l->signal_every < 1 ? 1 : l->signal_every < r->depth ? l->signal_every : r->depth;
+	r->single = r->depth == 1 && !l->notify && l->bytes_per_second <= 0 && all_single(r);
 	r->receives = receives_for(g, l, streams, r->empty_in);
 	if (hv_stopped(r))
 		return 0;
@@ -453,6 +467,7 @@ static int begin_serving(struct hv_run *r)
 	r->receives = receives_for(g, l, r->g->queue[0].stream, r->empty_in);
 	r->depth = UINT32_MAX;
 	r->signal_every = UINT32_MAX;
+	r->single = r->echo && all_single(r);
 	if (r->echo == HV_ECHO_MARK)
 		clear_marks(r, l->local, 1);
 	for (int s = 0; s < l->streams; s++)

@@ -38,6 +38,7 @@ struct hv_run {
 	int empty_in; /* 1: what comes in lands in no memory of ours: it only tells */
 	int hears;    /* 1: messages come in that take receives */
 	int serves;   /* 1: this is the target's loop: what comes in may want an answer */
+	int single;   /* 1: one operation at a time, each of one message: the short way of hv_fill */
 	uint32_t receives; /* receives kept posted a stream */
 	int by_send;  /* 1: an operation is done when its send is acknowledged */
 	int echo;     /* HV_NO_ECHO, HV_ECHO_MARK or HV_ECHO_MESSAGE */
@@ -57,10 +58,26 @@ struct hv_run {
 int hv_take(struct hv_run *r, struct ibv_wc *wc, int64_t until, int heed, int wait);
 int hv_fail(struct hv_run *r, int step, int error);
 int hv_fail_completion(struct hv_run *r, const struct ibv_wc *wc);
-/* Posts what may be started on q. */
-int hv_fill(struct hv_run *r, uint32_t queue);
+/* Posts what may be started on q. Where nothing may, the asking is cheap: a loop asks after every completion. */
+int hv_fill_due(struct hv_run *r, uint32_t queue);
+static inline int hv_due(const struct hv_run *r, const struct hv_queue *q)
+{
+	/* An operation may begin, or one that has begun goes on: with its pieces, or with the notification after it. */
+	return (q->started < q->limit && q->started - q->done < r->depth) || q->out.piece != q->out.end || q->out.taken != 0;
+}
+int hv_fill_single(struct hv_run *r, uint32_t queue);
+static inline int hv_fill(struct hv_run *r, uint32_t queue)
+{
+	if (!hv_due(r, &r->g->queue[queue]))
+		return 0;
+	return r->single ? hv_fill_single(r, queue) : hv_fill_due(r, queue);
+}
 /* Keeps q's receives posted. */
-int hv_receive(struct hv_run *r, uint32_t queue);
+int hv_post_receives(struct hv_run *r, uint32_t queue);
+static inline int hv_receive(struct hv_run *r, uint32_t queue)
+{
+	return r->hears ? hv_post_receives(r, queue) : 0;
+}
 /* Notes. */
 int hv_say(struct hv_run *r, uint32_t kind);
 int hv_hear(struct hv_run *r, const struct ibv_wc *wc);

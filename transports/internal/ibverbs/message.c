@@ -90,7 +90,7 @@ static int post(struct hv_run *r, struct hv_queue *q, uint32_t n)
 	return 0;
 }
 
-int hv_fill(struct hv_run *r, uint32_t queue)
+int hv_fill_due(struct hv_run *r, uint32_t queue)
 {
 	hv_group *g = r->g;
 	const struct hv_loop *l = r->l;
@@ -178,16 +178,59 @@ laid:
 			q->stream->start = (int64_t)hv_now();
 		if (post(r, q, n))
 			return -1;
+		if (!hv_due(r, q))
+			return 0;
 	}
 }
 
-int hv_receive(struct hv_run *r, uint32_t queue)
+/* The same for a loop of single messages, whose latency is measured: nothing of a list is kept between two of them. */
+int hv_fill_single(struct hv_run *r, uint32_t queue)
+{
+	hv_group *g = r->g;
+	const struct hv_loop *l = r->l;
+	struct hv_queue *q = &g->queue[queue];
+	struct hv_cursor *c = &q->out;
+	struct ibv_send_wr *w = q->send;
+	struct ibv_sge *sge = w->sg_list;
+	while (q->used < g->send_work) {
+		if (c->op == c->ops)
+			c->op = 0;
+		const struct hv_piece *p = &c->pieces[c->op++];
+		c->piece = c->end = c->op;
+		sge->addr = r->out.ours + (r->out.swap ? p->remote : p->local);
+		sge->lkey = l->local_key;
+		sge->length = (uint32_t)p->length;
+		w->num_sge = 1;
+		w->opcode = r->last;
+		w->wr.rdma.remote_addr = r->out.theirs + (r->out.swap ? p->local : p->remote);
+		w->wr.rdma.rkey = l->remote_key;
+		w->send_flags = p->length <= r->inline_bytes ? IBV_SEND_INLINE : 0;
+		q->took += r->last != IBV_WR_RDMA_WRITE && r->last != IBV_WR_RDMA_READ;
+		q->used++;
+		q->started++;
+		q->unsignalled++;
+		if (++q->since_signal >= (g->send_work + 1) / 2 || r->by_send) {
+			w->send_flags |= IBV_SEND_SIGNALED;
+			w->wr_id = HV_ID(queue, g->loop, q->since_signal, q->unsignalled);
+			q->since_signal = q->unsignalled = 0;
+		}
+		if (q->stream->start == 0)
+			q->stream->start = (int64_t)hv_now();
+		if (post(r, q, 1))
+			return -1;
+		if (!hv_due(r, q))
+			return 0;
+	}
+	return 0;
+}
+
+int hv_post_receives(struct hv_run *r, uint32_t queue)
 {
 	hv_group *g = r->g;
 	struct hv_queue *q = &g->queue[queue];
 	uint64_t outstanding = q->posted - q->received;
 	/* In lists, so that a completion does not cost a call. */
-	if (!r->hears || (outstanding > r->receives / 2 && outstanding + g->post_list > r->receives))
+	if (outstanding > r->receives / 2 && outstanding + g->post_list > r->receives)
 		return 0;
 	while (outstanding < r->receives) {
 		uint32_t n = 0;
