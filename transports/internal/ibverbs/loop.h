@@ -86,5 +86,62 @@ static inline int hv_stopped(const struct hv_run *r)
 {
 	return r->stop && __atomic_load_n(r->stop, __ATOMIC_RELAXED) != 0;
 }
+
+#ifdef HOPBENCH_SLOW
+/* Makes the initiator slower, for the regression gate's own test: after a completion the thread stays busy for half of the time since the last.
+ * One operation at a time feels all of it; with several on their way the wire hides it. Built only with -tags hopbench_slow. */
+static inline void hv_drag(const struct hv_run *r)
+{
+	static __thread uint64_t loop;
+	static __thread int64_t last;
+	if (loop == r->g->loop) {
+		int64_t until = r->now + (r->now - last) / 2;
+		while ((int64_t)hv_now() < until)
+			;
+	}
+	loop = r->g->loop;
+	last = (int64_t)hv_now();
+}
+#else
+static inline void hv_drag(const struct hv_run *r)
+{
+	(void)r;
+}
+#endif
+
+/* Counts operations as done, and stamps them. */
+static inline void hv_complete(struct hv_run *r, struct hv_queue *q, uint64_t ops)
+{
+	struct hv_stream *st = q->stream;
+	if (ops == 0)
+		return;
+	q->done += ops;
+	st->done = q->done;
+	st->end = r->now;
+	if (st->first == 0)
+		st->first = r->now;
+	while (st->at && q->next_stamp <= q->done) {
+		if (st->stamps < st->room)
+			st->at[st->stamps++] = r->now;
+		q->next_stamp += st->every;
+	}
+	hv_drag(r);
+}
+
+/* Before: receives that are kept posted, what every loop sets up, and whether each operation is one message. */
+uint32_t hv_receives_for(const hv_group *g, const struct hv_loop *l, const struct hv_stream *streams, int empty);
+int hv_uses_receives(const struct hv_run *r);
+int hv_prepare(struct hv_run *r, hv_group *g, const struct hv_loop *l, struct hv_stream *streams, uint32_t *stop,
+	       struct hv_tally *tally, struct hv_failure *why);
+int hv_all_single(const struct hv_run *r);
+/* The loop itself where one operation is out at a time, and a completion ends it. */
+int hv_turns(struct hv_run *r);
+/* After. */
+void hv_wind_up(struct hv_run *r, struct hv_queue *q);
+int hv_take_in(struct hv_run *r, const struct ibv_wc *wc);
+int hv_take_some(struct hv_run *r, int64_t until, int heed, int wait);
+int hv_flush(struct hv_run *r, const struct hv_note *said);
+int hv_emptied(const struct hv_run *r);
+void hv_note_took(struct hv_run *r, const struct hv_note *said);
 #endif
 #endif
