@@ -15,10 +15,10 @@ count() { # MESSAGES DEPTH BATCH SIGNAL_EVERY BYTES
   callgrind_annotate --auto=no --threshold=100 "$work/out" > "$work/self"
   callgrind_annotate --auto=no --threshold=100 --inclusive=yes "$work/out" > "$work/inclusive"
   awk -v n="$1" -v text="depth $2, batch $3, a completion for $4, $5 bytes" '
-    match($0, /[a-z]+\.c:[a-z_0-9.]+/) {
-      count = $1; gsub(",", "", count); split(substr($0, RSTART, RLENGTH), at, ":")
-      if (at[1] ~ /^(initiate|serve|turns|done|prepare|message|wait|library)\.c$/) own[FILENAME] += count
-      if (FILENAME ~ /inclusive$/ && at[2] ~ /^hv_initiate/) whole = count
+    match($0, /[a-z]+\.[ch]:[a-z_0-9.]+/) {
+      count = $1; gsub(",", "", count); count += 0; split(substr($0, RSTART, RLENGTH), at, ":")
+      if (at[1] ~ /^(initiate|serve|turns|done|prepare|message|wait|library|loop|mark)\.[ch]$/) own[FILENAME] += count
+      if (FILENAME ~ /inclusive$/ && at[2] ~ /^hv_initiate/ && count > whole) whole = count
     }
     END { for (f in own) if (f ~ /self$/) printf "%s: self %.1f, inclusive %.1f instructions a message\n", text, own[f] / n, whole / n }' "$work/self" "$work/inclusive"
 }

@@ -55,7 +55,7 @@ int hv_flush(struct hv_run *r, const struct hv_note *said)
 {
 	hv_group *g = r->g;
 	r->empty = 1;
-	r->single = 0;
+	r->shape = HV_ANY;
 	r->extra = 0;
 	r->by_send = 0;
 	r->depth = UINT32_MAX;

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -245,6 +246,94 @@ func TestLoopsOverEveryShape(t *testing.T) {
 	}
 }
 
+// TestLoopsOfSingleMessages goes the short ways of a loop whose operations are one message each, in lists and one at a time.
+func TestLoopsOfSingleMessages(t *testing.T) {
+	r := newRig(t, 1<<16, want())
+	const reply = 1 << 15
+	one := func(base uint64) ibverbs.Stream {
+		return ibverbs.Stream{Pieces: []ibverbs.Piece{{Local: base, Remote: base + 5, Length: 700}, {Local: base + 1000, Remote: base + 2000, Length: 1}, {Local: base + 3000, Remote: base + 1000, Length: 220}}, Ends: []uint32{1, 2, 3}, At: make([]int64, 64), Every: 3}
+	}
+	for _, op := range []ibverbs.Op{ibverbs.Write, ibverbs.Read, ibverbs.Send} {
+		for _, echo := range []ibverbs.Echo{ibverbs.NoEcho, ibverbs.EchoMark, ibverbs.EchoMessage} {
+			if echo != ibverbs.NoEcho && op == ibverbs.Read || echo == ibverbs.EchoMark && op == ibverbs.Send {
+				continue
+			}
+			for _, notify := range []bool{false, true} {
+				for _, streams := range []int{1, 2} {
+					for _, depth := range []int{1, 3, 64} {
+						for _, post := range []struct{ batch, list int }{{1, 0}, {1, 1}, {1, 7}, {2, 0}, {16, 0}} {
+							for _, every := range []int{1, 5, 64} {
+								if echo != ibverbs.NoEcho && (notify || depth > 1) {
+									continue
+								}
+								for i := range r.memory[0] {
+									r.memory[0][i], r.memory[1][i] = byte(i*31), byte(i*17)
+								}
+								what := fmt.Sprintf("op %d echo %d notify %v streams %d depth %d batch %d list %d every %d", op, echo, notify, streams, depth, post.batch, post.list, every)
+								s := []ibverbs.Stream{one(0), one(8000)}[:streams]
+								l := ibverbs.Loop{Op: op, Echo: echo, Notify: notify, Depth: depth, Batch: post.batch, PostList: post.list, SignalEvery: every, Count: 20, Inline: 220, Reply: reply}
+								tally, err := r.loop(l, s)
+								if err != nil {
+									t.Fatalf("%s: %v", what, err)
+								}
+								if post.list == 1 && tally.Posts != uint64(20*streams) {
+									t.Fatalf("%s: %d operations in %d posts", what, 20*streams, tally.Posts)
+								}
+								for _, st := range s {
+									if st.Done != 20 || st.Stamps != 6 {
+										t.Fatalf("%s: %d operations, %d stamps", what, st.Done, st.Stamps)
+									}
+									for _, p := range st.Pieces {
+										ours, theirs := r.memory[0][p.Local:p.Local+p.Length], r.memory[1][p.Remote:p.Remote+p.Length]
+										if !bytes.Equal(ours, theirs) {
+											t.Fatalf("%s: bytes at %d differ", what, p.Remote)
+										}
+										if echo != ibverbs.NoEcho && !bytes.Equal(ours, r.memory[0][reply+p.Local:reply+p.Local+p.Length]) {
+											t.Fatalf("%s: the answer at %d differs", what, p.Local)
+										}
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestSmallQueuesNeverOverflow sends many times what a send queue holds, where no operation asks for a completion of its own: answers tell.
+func TestSmallQueuesNeverOverflow(t *testing.T) {
+	w := want()
+	w.SendWork, w.PostList = 24, 16
+	r := newRig(t, 4096, w)
+	for _, l := range []ibverbs.Loop{
+		{Op: ibverbs.Write, Notify: true, Depth: 16}, {Op: ibverbs.Write, Notify: true, Depth: 1}, {Op: ibverbs.Send, Notify: true, Depth: 16},
+		{Op: ibverbs.Write, Echo: ibverbs.EchoMark, Depth: 1}, {Op: ibverbs.Write, Echo: ibverbs.EchoMessage, Depth: 1}, {Op: ibverbs.Send, Echo: ibverbs.EchoMessage, Depth: 1},
+	} {
+		l.Count, l.SignalEvery, l.Reply = 1000, 4, 2048
+		s := []ibverbs.Stream{{Pieces: []ibverbs.Piece{{Length: 64}}, Ends: []uint32{1}}}
+		if _, err := r.loop(l, s); err != nil || s[0].Done != 1000 {
+			t.Errorf("op %d notify %v echo %d depth %d: %d operations, %v", l.Op, l.Notify, l.Echo, l.Depth, s[0].Done, err)
+		}
+	}
+}
+
+// TestWhatIsDueGoesInOnePost counts the calls: over the double everything is due again at once.
+func TestWhatIsDueGoesInOnePost(t *testing.T) {
+	r := newRig(t, 4096, want())
+	for _, c := range []struct{ list, posts int }{{0, 4}, {1, 64}, {6, 12}} {
+		s := []ibverbs.Stream{{Pieces: []ibverbs.Piece{{Length: 64}}, Ends: []uint32{1}}}
+		tally, err := r.loop(ibverbs.Loop{Op: ibverbs.Write, Depth: 16, PostList: c.list, SignalEvery: 4, Count: 64, Inline: 220}, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tally.Messages != 64 || tally.Posts != uint64(c.posts) {
+			t.Errorf("at most %d in a post: %d messages in %d posts, want %d", c.list, tally.Messages, tally.Posts, c.posts)
+		}
+	}
+}
+
 func TestLongMessagesAreCutAndCounted(t *testing.T) {
 	t.Setenv("FAKEVERBS_NO_COPY", "1")
 	r := newRig(t, 4096, want())
@@ -284,19 +373,4 @@ func TestFailureNamesStatusAndStep(t *testing.T) {
 	if _, err := r.group[0].Initiate(ibverbs.Loop{Op: ibverbs.Write, Depth: 1, SGE: 1, MaxMessage: 64, Count: 1}, s, nil); !errors.As(err, &f) || f.Step != ibverbs.StepBroken {
 		t.Errorf("a loop after a failed one: %v", err)
 	}
-}
-
-// TestInstructions is what scripts/count-instructions.sh runs under callgrind.
-func TestInstructions(t *testing.T) {
-	if os.Getenv("VERBS_COUNT") == "" {
-		t.Skip("scripts/count-instructions.sh runs this under callgrind")
-	}
-	t.Setenv("FAKEVERBS_NO_COPY", "1")
-	r := newRig(t, 4096, want())
-	s := []ibverbs.Stream{{Pieces: []ibverbs.Piece{{Length: 64}}, Ends: []uint32{1}, At: make([]int64, 1<<20), Every: 1}}
-	tally, err := r.loop(ibverbs.Loop{Op: ibverbs.Write, Depth: 128, Batch: 16, SignalEvery: 16, Count: 200_000, Inline: 220, Wait: ibverbs.Spin}, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d messages in %d posts, %d polls", tally.Messages, tally.Posts, tally.Polls)
 }

@@ -108,7 +108,7 @@ static int advance(struct hv_run *r)
 {
 	hv_group *g = r->g;
 	const struct hv_loop *l = r->l;
-	if (r->single && l->streams == 1 && r->echo != HV_ECHO_MARK)
+	if (r->shape == HV_ONE && l->streams == 1 && !l->notify && r->echo != HV_ECHO_MARK)
 		return hv_turns(r);
 	for (;;) {
 		int active = 0, outstanding = 0;
@@ -182,7 +182,9 @@ int hv_initiate(hv_group *g, const struct hv_loop *l, struct hv_stream *streams,
 	r->by_send = !l->notify && !r->echo;
 	r->depth = r->echo ? 1 : l->depth;
 	r->signal_every = !r->by_send ? UINT32_MAX : l->signal_every < 1 ? 1 : l->signal_every < r->depth ? l->signal_every : r->depth;
-	r->single = r->depth == 1 && !l->notify && l->bytes_per_second <= 0 && hv_all_single(r);
+	if (!r->extra && l->bytes_per_second <= 0 && hv_all_single(r))
+		r->shape = r->depth == 1 ? HV_ONE : HV_SINGLES;
+	hv_dress(r);
 	r->receives = hv_receives_for(g, l, streams, r->empty_in);
 	if (hv_stopped(r))
 		return 0;

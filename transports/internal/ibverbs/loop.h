@@ -38,7 +38,7 @@ struct hv_run {
 	int empty_in; /* 1: what comes in lands in no memory of ours: it only tells */
 	int hears;    /* 1: messages come in that take receives */
 	int serves;   /* 1: this is the target's loop: what comes in may want an answer */
-	int single;   /* 1: one operation at a time, each of one message: the short way of hv_fill */
+	enum { HV_ANY, HV_SINGLES, HV_ONE } shape; /* each operation is one message of ours; and one is out at a time */
 	uint32_t receives; /* receives kept posted a stream */
 	int by_send;  /* 1: an operation is done when its send is acknowledged */
 	int echo;     /* HV_NO_ECHO, HV_ECHO_MARK or HV_ECHO_MESSAGE */
@@ -65,12 +65,14 @@ static inline int hv_due(const struct hv_run *r, const struct hv_queue *q)
 	/* An operation may begin, or one that has begun goes on: with its pieces, or with the notification after it. */
 	return (q->started < q->limit && q->started - q->done < r->depth) || q->out.piece != q->out.end || q->out.taken != 0;
 }
-int hv_fill_single(struct hv_run *r, uint32_t queue);
+int hv_fill_singles(struct hv_run *r, uint32_t queue);
+int hv_fill_one(struct hv_run *r, uint32_t queue);
+void hv_dress(struct hv_run *r);
 static inline int hv_fill(struct hv_run *r, uint32_t queue)
 {
 	if (!hv_due(r, &r->g->queue[queue]))
 		return 0;
-	return r->single ? hv_fill_single(r, queue) : hv_fill_due(r, queue);
+	return r->shape == HV_ONE ? hv_fill_one(r, queue) : r->shape == HV_SINGLES ? hv_fill_singles(r, queue) : hv_fill_due(r, queue);
 }
 /* Keeps q's receives posted. */
 int hv_post_receives(struct hv_run *r, uint32_t queue);

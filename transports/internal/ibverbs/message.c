@@ -90,18 +90,23 @@ static int post(struct hv_run *r, struct hv_queue *q, uint32_t n)
 	return 0;
 }
 
+/* A batch waits until there is room for the whole of it, so that a post call carries what was asked for; but never
+ * while operations are out that no completion will tell of. */
+static inline int waits_for_batch(const struct hv_run *r, const struct hv_queue *q)
+{
+	if (r->batch <= 1 || q->unsignalled != 0 || q->started == q->done)
+		return 0;
+	uint64_t room = r->depth - (q->started - q->done), rest = q->limit - q->started;
+	return room < r->batch && rest > room;
+}
+
 int hv_fill_due(struct hv_run *r, uint32_t queue)
 {
 	hv_group *g = r->g;
 	const struct hv_loop *l = r->l;
 	struct hv_queue *q = &g->queue[queue];
-	/* A batch waits until there is room for the whole of it, so that a post call carries what was asked for; but never
-	 * while operations are out that no completion will tell of. */
-	if (r->batch > 1 && q->out.piece == q->out.end && q->out.taken == 0 && q->unsignalled == 0 && q->started != q->done) {
-		uint64_t room = r->depth - (q->started - q->done), rest = q->limit - q->started;
-		if (room < r->batch && rest > room)
-			return 0;
-	}
+	if (q->out.piece == q->out.end && q->out.taken == 0 && waits_for_batch(r, q))
+		return 0;
 	/* What changes with every message is kept in registers, and put back before each post. */
 	const uint32_t post_list = g->post_list, send_work = g->send_work, half = (g->send_work + 1) / 2, inline_bytes = r->inline_bytes, every = r->signal_every;
 	const int anywhere = r->last == IBV_WR_SEND, extra = r->extra, empty = r->empty, by_send = r->by_send;
@@ -183,45 +188,106 @@ laid:
 	}
 }
 
-/* The same for a loop of single messages, whose latency is measured: nothing of a list is kept between two of them. */
-int hv_fill_single(struct hv_run *r, uint32_t queue)
+/* What never changes in a loop of single messages: laid out once, before the clock. */
+void hv_dress(struct hv_run *r)
 {
 	hv_group *g = r->g;
-	const struct hv_loop *l = r->l;
+	for (int s = 0; s < r->l->streams; s++)
+		for (uint32_t i = 0; i < g->post_list; i++) {
+			struct ibv_send_wr *w = &g->queue[s].send[i];
+			w->num_sge = 1;
+			w->opcode = r->last;
+			w->wr.rdma.rkey = r->l->remote_key;
+			w->sg_list->lkey = r->l->local_key;
+		}
+}
+
+/* The same where each operation is one message: only addresses, lengths and flags are left to fill in. */
+int hv_fill_singles(struct hv_run *r, uint32_t queue)
+{
+	hv_group *g = r->g;
+	struct hv_queue *q = &g->queue[queue];
+	if (waits_for_batch(r, q))
+		return 0;
+	const struct hv_piece *pieces = q->out.pieces;
+	const uint64_t ours = r->out.ours, theirs = r->out.theirs, inline_bytes = r->inline_bytes;
+	const uint32_t ops = q->out.ops, every = r->signal_every, half = (g->send_work + 1) / 2;
+	const int swap = r->out.swap, takes = r->last != IBV_WR_RDMA_WRITE && r->last != IBV_WR_RDMA_READ;
+	uint64_t room = q->limit - q->started, free = q->done + r->depth - q->started;
+	if (free < room)
+		room = free;
+	uint32_t op = q->out.op == ops ? 0 : q->out.op;
+	while (room > 0 && q->used < g->send_work) {
+		uint32_t since_signal = q->since_signal, unsignalled = q->unsignalled, n = g->send_work - q->used;
+		if (n > room)
+			n = (uint32_t)room;
+		if (n > g->post_list)
+			n = g->post_list;
+		if (n > r->post_ops)
+			n = r->post_ops;
+		for (uint32_t i = 0; i < n; i++) {
+			struct ibv_send_wr *w = &q->send[i];
+			const struct hv_piece *p = &pieces[op];
+			op = op + 1 == ops ? 0 : op + 1;
+			w->sg_list->addr = ours + (swap ? p->remote : p->local);
+			w->sg_list->length = (uint32_t)p->length;
+			w->wr.rdma.remote_addr = theirs + (swap ? p->local : p->remote);
+			w->send_flags = p->length <= inline_bytes ? IBV_SEND_INLINE : 0;
+			since_signal++;
+			if (++unsignalled != every && since_signal < half)
+				continue;
+			w->send_flags |= IBV_SEND_SIGNALED;
+			w->wr_id = HV_ID(queue, g->loop, since_signal, unsignalled);
+			since_signal = unsignalled = 0;
+		}
+		room -= n;
+		q->started += n;
+		if (r->by_send && unsignalled && q->started == q->limit) { /* the last of the loop is to be heard of */
+			q->send[n - 1].send_flags |= IBV_SEND_SIGNALED;
+			q->send[n - 1].wr_id = HV_ID(queue, g->loop, since_signal, unsignalled);
+			since_signal = unsignalled = 0;
+		}
+		q->used += n;
+		q->since_signal = since_signal;
+		q->unsignalled = unsignalled;
+		q->out.op = q->out.piece = q->out.end = op == 0 ? ops : op;
+		if (takes)
+			q->took += n;
+		if (q->stream->start == 0)
+			q->stream->start = (int64_t)hv_now();
+		if (post(r, q, n))
+			return -1;
+	}
+	return 0;
+}
+
+/* And where one is out at a time: nothing is kept for the next of a list. */
+int hv_fill_one(struct hv_run *r, uint32_t queue)
+{
+	hv_group *g = r->g;
 	struct hv_queue *q = &g->queue[queue];
 	struct hv_cursor *c = &q->out;
 	struct ibv_send_wr *w = q->send;
-	struct ibv_sge *sge = w->sg_list;
-	while (q->used < g->send_work) {
-		if (c->op == c->ops)
-			c->op = 0;
-		const struct hv_piece *p = &c->pieces[c->op++];
-		c->piece = c->end = c->op;
-		sge->addr = r->out.ours + (r->out.swap ? p->remote : p->local);
-		sge->lkey = l->local_key;
-		sge->length = (uint32_t)p->length;
-		w->num_sge = 1;
-		w->opcode = r->last;
-		w->wr.rdma.remote_addr = r->out.theirs + (r->out.swap ? p->local : p->remote);
-		w->wr.rdma.rkey = l->remote_key;
-		w->send_flags = p->length <= r->inline_bytes ? IBV_SEND_INLINE : 0;
-		q->took += r->last != IBV_WR_RDMA_WRITE && r->last != IBV_WR_RDMA_READ;
-		q->used++;
-		q->started++;
-		q->unsignalled++;
-		if (++q->since_signal >= (g->send_work + 1) / 2 || r->by_send) {
-			w->send_flags |= IBV_SEND_SIGNALED;
-			w->wr_id = HV_ID(queue, g->loop, q->since_signal, q->unsignalled);
-			q->since_signal = q->unsignalled = 0;
-		}
-		if (q->stream->start == 0)
-			q->stream->start = (int64_t)hv_now();
-		if (post(r, q, 1))
-			return -1;
-		if (!hv_due(r, q))
-			return 0;
+	if (q->used >= g->send_work)
+		return 0;
+	const struct hv_piece *p = &c->pieces[c->op == c->ops ? 0 : c->op];
+	c->op = c->piece = c->end = (uint32_t)(p - c->pieces) + 1;
+	w->sg_list->addr = r->out.ours + (r->out.swap ? p->remote : p->local);
+	w->sg_list->length = (uint32_t)p->length;
+	w->wr.rdma.remote_addr = r->out.theirs + (r->out.swap ? p->local : p->remote);
+	w->send_flags = p->length <= r->inline_bytes ? IBV_SEND_INLINE : 0;
+	q->took += r->last != IBV_WR_RDMA_WRITE && r->last != IBV_WR_RDMA_READ;
+	q->used++;
+	q->started++;
+	q->unsignalled++;
+	if (++q->since_signal >= (g->send_work + 1) / 2 || r->by_send) {
+		w->send_flags |= IBV_SEND_SIGNALED;
+		w->wr_id = HV_ID(queue, g->loop, q->since_signal, q->unsignalled);
+		q->since_signal = q->unsignalled = 0;
 	}
-	return 0;
+	if (q->stream->start == 0)
+		q->stream->start = (int64_t)hv_now();
+	return post(r, q, 1);
 }
 
 int hv_post_receives(struct hv_run *r, uint32_t queue)

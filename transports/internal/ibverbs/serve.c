@@ -29,7 +29,9 @@ static int begin_serving(struct hv_run *r)
 	r->receives = hv_receives_for(g, l, r->g->queue[0].stream, r->empty_in);
 	r->depth = UINT32_MAX;
 	r->signal_every = UINT32_MAX;
-	r->single = r->echo && hv_all_single(r);
+	if (r->echo && hv_all_single(r))
+		r->shape = HV_ONE;
+	hv_dress(r);
 	if (r->echo == HV_ECHO_MARK)
 		hv_clear_marks(r, l->local, 1);
 	for (int s = 0; s < l->streams; s++)

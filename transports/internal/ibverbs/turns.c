@@ -42,7 +42,7 @@ int hv_turns(struct hv_run *r)
 		}
 		if (q->done >= q->limit)
 			return 0;
-		if (hv_fill_single(r, 0) || hv_receive(r, 0) || await(r, q))
+		if (hv_fill_one(r, 0) || hv_receive(r, 0) || await(r, q))
 			return -1;
 	}
 }

@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 	check(!library.loaded, library.error);
 	uint64_t messages = strtoull(argv[2], NULL, 0);
 	loop.depth = atoi(argv[3]);
-	loop.batch = atoi(argv[4]);
+	loop.batch = loop.post_list = atoi(argv[4]);
 	loop.signal_every = atoi(argv[5]);
 	loop.count = messages;
 	piece.length = strtoull(argv[6], NULL, 0);
