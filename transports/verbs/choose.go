@@ -208,6 +208,9 @@ func (d driver) try(lib *ibverbs.Library, host *topo.Host, c candidate, v values
 	if err := got.address(d, v); err != nil {
 		return nil, err
 	}
+	if name := blueField(limits); name != "" {
+		got.why = append(got.why, name)
+	}
 	index, _ := v.number("pkey-index")
 	if got.pkey, err = open.PKey(c.facts.Port, index); err != nil {
 		return nil, &fault.Error{Code: fault.SettingInvalid, Op: fmt.Sprintf("read partition key %d", index), Device: at, Err: err}
@@ -217,7 +220,7 @@ func (d driver) try(lib *ibverbs.Library, host *topo.Host, c candidate, v values
 }
 
 func openError(err error, at string, c candidate) error {
-	e := &fault.Error{Code: fault.VerbsCall, Op: "open", Device: at, Err: err}
+	e := &fault.Error{Code: fault.VerbsCall, Op: "open", Device: at, Native: native(err), Err: err}
 	switch {
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENODEV):
 		e.Code, e.Hint = fault.RDMANoNode, "its node is "+c.device.Node

@@ -15,22 +15,31 @@ import (
 	"hopbench/transports/topo"
 )
 
-// memlock reads the limit that an ENOMEM may mean: it speaks only where the limit is finite and no capability lifts it.
+// memlock reads the limit that an ENOMEM may mean.
 func memlock() (fault.Code, string) {
 	var l unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) != nil || l.Cur == unix.RLIM_INFINITY {
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) != nil {
 		return "", ""
 	}
 	h, err := facts(nil)
 	if err != nil {
 		return "", ""
 	}
-	if lifted := topo.Has(h.Process.CapEff, topo.CapIPCLock); lifted == nil || *lifted {
+	return locked(l, h)
+}
+
+// locked says what a limit on locked memory explains: nothing where it is not finite, or where a capability lifts it or may do so.
+func locked(l unix.Rlimit, h *topo.Host) (fault.Code, string) {
+	if lifted := topo.Has(h.Process.CapEff, topo.CapIPCLock); l.Cur == unix.RLIM_INFINITY || lifted == nil || *lifted {
 		return "", ""
 	}
 	hint := fmt.Sprintf("the limit on locked memory is %d bytes (ulimit -l %d) and CAP_IPC_LOCK is not effective", l.Cur, l.Cur/1024)
-	if bound := topo.Has(h.Process.CapBnd, topo.CapIPCLock); bound != nil && *bound && h.Process.UID != nil && *h.Process.UID != 0 {
-		return fault.RDMAMemlockBound, hint + fmt.Sprintf(" for uid %d, though it is in the bounding set", *h.Process.UID)
+	if granted(h) { // as the doctor tells the two apart
+		whose := "this process"
+		if h.Process.UID != nil {
+			whose = fmt.Sprintf("uid %d", *h.Process.UID)
+		}
+		return fault.RDMAMemlockBound, hint + " for " + whose + ", though it is in the bounding set"
 	}
 	return fault.RDMAMemlock, hint
 }
@@ -109,7 +118,10 @@ func (e *endpoint) explainLoop(op string, err error, confirmed uint64) error {
 	events := e.settle(f)
 	var excluded []string
 	if confirmed > 0 {
-		excluded = append(excluded, fmt.Sprintf("excluded: GID, path MTU and keys at the start, since %d operations were confirmed before", confirmed))
+		excluded = append(excluded, fmt.Sprintf("excluded: GID, queue pair numbers, path MTU and keys at the start, since %d operations were confirmed before", confirmed))
+	}
+	if e.way.MTU > 0 { // both sides computed it from both ports
+		excluded = append(excluded, fmt.Sprintf("excluded: path MTUs that differ, since both sides agreed on %d", ibverbs.MTUBytes(e.way.MTU)))
 	}
 	if port, err := e.t.context.Port(e.t.number); err == nil {
 		if port.State == ibverbs.PortActive {

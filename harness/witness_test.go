@@ -1,0 +1,78 @@
+package harness
+
+import (
+	"strings"
+	"testing"
+
+	"hopbench/results"
+	"hopbench/transports"
+	"hopbench/transports/fault"
+)
+
+// counted is a way whose two sides carried payload bytes in two rounds while their devices counted what is given.
+func counted(payload uint64, initiator, target []transports.Counter) *way {
+	w := &way{}
+	for range 2 {
+		w.rounds = append(w.rounds, Outcome{Bytes: payload / 2, Counters: initiator})
+		w.served = append(w.served, Outcome{Bytes: payload / 2, Counters: target})
+	}
+	return w
+}
+
+// TestTrafficThatTheDeviceDidNotCount fails a cell whose claimed device did not carry its bytes: in units of four octets, in packets of at
+// most a path MTU, on each side by itself, and for a read the other way round.
+func TestTrafficThatTheDeviceDidNotCount(t *testing.T) {
+	const payload = 1 << 20
+	sent := func(n, unit uint64) []transports.Counter {
+		return []transports.Counter{{Name: "port_xmit_data", Value: n, Unit: "bytes", Sent: true, BytesPerUnit: unit, Source: "/sys"}}
+	}
+	received := func(n, unit uint64) []transports.Counter {
+		return []transports.Counter{{Name: "port_rcv_data", Value: n, Unit: "bytes", Received: true, BytesPerUnit: unit, Source: "/sys"}}
+	}
+	const units, packets = payload / 2 / 4, payload / 2 / 4096 // a round's
+	for _, c := range []struct {
+		name              string
+		op                transports.Op
+		initiator, target []transports.Counter
+		side              string // that is named; empty: all is well
+	}{
+		{"units of four octets", transports.Write, sent(units, 4), received(units, 4), ""},
+		{"packets", transports.Write, sent(packets, 4096), received(packets+1, 4096), ""},
+		{"a packet too few", transports.Write, sent(packets-1, 4096), received(packets, 4096), "initiator"},
+		{"nothing at all", transports.Write, sent(0, 4), received(0, 4), "initiator"},
+		{"the target's device saw nothing", transports.Send, sent(units, 4), received(3, 4), "target"},
+		{"a read comes the other way", transports.Read, received(units, 4), sent(units, 4), ""},
+		{"a read that the initiator's device did not see", transports.Read, received(units/2, 4), sent(units, 4), "initiator"},
+		{"nobody counts", transports.Write, nil, nil, ""},
+	} {
+		err := counted(payload, c.initiator, c.target).witness(c.op)
+		switch {
+		case c.side == "" && err != nil:
+			t.Errorf("%s: %v", c.name, err)
+		case c.side != "" && (fault.CodeOf(err) != fault.WitnessDisagrees || !strings.Contains(err.Error(), c.side+"'s counters") || !strings.Contains(err.Error(), "1048576 confirmed")):
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestLossesStandInTheRow: what was lost or repeated is summed over the rounds, told for its side, and no more than that: pauses and marks
+// stand in the row and are no loss.
+func TestLossesStandInTheRow(t *testing.T) {
+	w := counted(8192, []transports.Counter{{Name: "out_of_sequence", Value: 3, Unit: "packets", Loss: true}, {Name: "rx_prio3_pause", Value: 11, Unit: "packets"}},
+		[]transports.Counter{{Name: "local_ack_timeout_err", Value: 0, Unit: "events", Loss: true}, {Name: "np_ecn_marked_roce_packets", Value: 4, Unit: "packets"}})
+	tr := &track{ways: []way{*w}}
+	got := tr.counters()
+	if got == nil || got.Events["initiator out_of_sequence"] != 6 || len(got.Events) != 2 || got.Agree != nil {
+		t.Fatalf("%+v", got)
+	}
+	read := map[string]results.Reading{}
+	for _, r := range got.Readings {
+		read[r.Side+" "+r.Name] = r
+	}
+	for name, want := range map[string]int64{"initiator out_of_sequence": 6, "initiator rx_prio3_pause": 22, "target local_ack_timeout_err": 0, "target np_ecn_marked_roce_packets": 8} {
+		r, ok := read[name]
+		if !ok || r.Value != want || (r.Loss != nil) != (name == "initiator out_of_sequence" || name == "target local_ack_timeout_err") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
