@@ -69,11 +69,18 @@ func (p *RDMAPort) ChooseGID() (*GID, string) {
 	return best, fmt.Sprintf("index %d: %s", best.Index, strings.Join(why, ", "))
 }
 
+// Gone reports whether the slot's address is none of an interface's, which are written as prefixes: the address has left it, and the slot
+// has stayed. No addresses mean that they are not known.
+func (g GID) Gone(addrs []string) bool {
+	a := g.Addr()
+	return len(addrs) > 0 && a.IsValid() && !a.IsLinkLocalUnicast() && !(&NetDev{Addrs: addrs}).Has(a)
+}
+
 // rank orders slots, smaller first: type v2 before v1; an interface of this namespace before one that cannot be read;
-// IPv4 before other IPv6 before link-local, which another host may not reach; then the smaller index. Private ranges are
+// an address that its interface still has; IPv4 before other IPv6 before link-local, which another host may not reach; then the smaller index. Private ranges are
 // as good as any: fabrics use them.
 func (g GID) rank() []int {
-	r := []int{0, 0, 0, g.Index}
+	r := []int{0, 0, 0, 0, g.Index}
 	switch {
 	case g.V2():
 	case g.Type != "":
@@ -84,16 +91,19 @@ func (g GID) rank() []int {
 	if g.NetDev == "" {
 		r[1] = 1
 	}
+	if g.Stale {
+		r[2] = 1
+	}
 	switch g.Family("Ethernet") {
 	case "ipv4":
 	case "ipv6":
-		r[2] = 1
+		r[3] = 1
 	default:
-		r[2] = 2
+		r[3] = 2
 	}
 	// A link-local v2 slot is worse than no more than another v2 slot, but also worse than an address that routes on an
 	// interface that could not be read.
-	if r[2] == 2 {
+	if r[3] == 2 {
 		r[1] += 2
 	}
 	return r

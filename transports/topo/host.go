@@ -234,6 +234,9 @@ type GID struct {
 	NetDev string `json:"netdev,omitempty"` // empty: not readable, which is what another namespace looks like
 	// Foreign is set where the slot's network device is not in this network namespace.
 	Foreign bool `json:"foreign,omitempty"`
+	// Stale is set where the slot's network device is here, has addresses, and the slot's is none of them. Link-local slots are never stale:
+	// a port has one of its hardware address whether or not the interface does.
+	Stale bool `json:"stale,omitempty"`
 }
 
 // NVIDIA is the GPU driver as the kernel and the device nodes show it.

@@ -206,7 +206,9 @@ func (r *reader) gids(h *Host, p string) []GID {
 		if n, err := r.quiet(p + "/gid_attrs/ndevs/" + s); err == nil {
 			e.NetDev = n
 		}
-		e.Foreign = e.NetDev != "" && h.NetDev(e.NetDev) == nil
+		nd := h.NetDev(e.NetDev)
+		e.Foreign = e.NetDev != "" && nd == nil
+		e.Stale = nd != nil && e.Gone(nd.Addrs)
 		out = append(out, e)
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Index < out[j].Index })

@@ -110,6 +110,8 @@ func TestGIDChoice(t *testing.T) {
 		{"IPv4 before IPv6", []GID{{Index: 2, GID: ula, Type: "RoCE v2", NetDev: "a"}, {Index: 5, GID: v4, Type: "RoCE v2", NetDev: "a"}}, 5},
 		{"global IPv6 before link-local", []GID{{Index: 0, GID: ll, Type: "RoCE v2", NetDev: "a"}, {Index: 1, GID: ula, Type: "RoCE v2", NetDev: "a"}}, 1},
 		{"the lower of equals", []GID{{Index: 4, GID: v4, Type: "RoCE v2", NetDev: "a"}, {Index: 9, GID: v4, Type: "RoCE v2", NetDev: "a"}}, 4},
+		{"an address that is still there before one that is gone", []GID{{Index: 2, GID: v4, Type: "RoCE v2", NetDev: "a", Stale: true}, {Index: 5, GID: ula, Type: "RoCE v2", NetDev: "a"}}, 5},
+		{"one that is gone before link-local", []GID{{Index: 1, GID: ll, Type: "RoCE v2", NetDev: "a"}, {Index: 3, GID: v4, Type: "RoCE v2", NetDev: "a", Stale: true}}, 3},
 		{"nothing but foreign", []GID{{Index: 4, GID: v4, Type: "RoCE v2", NetDev: "b", Foreign: true}}, -1},
 		{"empty", nil, -1},
 		{"text that is no address", []GID{{Index: 0, GID: "zz", Type: "RoCE v2", NetDev: "a"}}, -1},
@@ -122,6 +124,21 @@ func TestGIDChoice(t *testing.T) {
 		}
 		if got != c.want || why == "" {
 			t.Errorf("%s: index %d (%s), want %d", c.name, got, why, c.want)
+		}
+	}
+}
+
+func TestSlotWhoseAddressIsGone(t *testing.T) {
+	for _, c := range []struct {
+		gid   string
+		addrs []string
+		gone  bool
+	}{
+		{"::ffff:192.0.2.10", []string{"192.0.2.44/24", "fe80::1/64"}, true}, {"::ffff:192.0.2.44", []string{"192.0.2.44/24"}, false}, {"fd00::2", []string{"fd00::3/64"}, true},
+		{"fd00::3", []string{"192.0.2.44/24", "fd00::3/64"}, false}, {"fe80::9", []string{"192.0.2.44/24"}, false}, {"::ffff:192.0.2.10", nil, false}, {"zz", []string{"192.0.2.44/24"}, false},
+	} {
+		if got := (GID{GID: c.gid}).Gone(c.addrs); got != c.gone {
+			t.Errorf("%s on %q: gone %v", c.gid, c.addrs, got)
 		}
 	}
 }

@@ -331,11 +331,24 @@ func (c *chosen) libraryGIDs() []topo.GID {
 		if g.Ifindex != 0 {
 			if dev, err := net.InterfaceByIndex(int(g.Ifindex)); err == nil {
 				e.NetDev = dev.Name
+				e.Stale = e.Gone(prefixes(dev))
 			} else {
 				e.Foreign = true // the device is another network namespace's
 			}
 		}
 		out = append(out, e)
+	}
+	return out
+}
+
+// prefixes are an interface's addresses at this moment; none where they cannot be read.
+func prefixes(dev *net.Interface) (out []string) {
+	list, err := dev.Addrs()
+	if err != nil {
+		return nil
+	}
+	for _, a := range list {
+		out = append(out, a.String())
 	}
 	return out
 }

@@ -222,7 +222,7 @@ func (o *Port) warn(h *topo.Host, d *topo.RDMADevice, p *topo.RDMAPort, g *topo.
 	if g.Family(p.LinkLayer) == "link-local" {
 		add(fault.RDMAGIDLinkLocal, portPath(fmt.Sprintf("gids/%d", g.Index)), g.Short(), "a routable address")
 	}
-	if nd := h.NetDev(g.NetDev); nd != nil && len(nd.Addrs) > 0 && g.Family(p.LinkLayer) != "link-local" && !nd.Has(g.Addr()) {
+	if nd := h.NetDev(g.NetDev); nd != nil && g.Gone(nd.Addrs) {
 		add(fault.RDMAGIDStale, "addresses of "+nd.Name, strings.Join(nd.Addrs, ", "), g.Short()+", as GID "+fmt.Sprint(g.Index)+" says")
 	}
 	if g.Type != "" && !g.V2() {
