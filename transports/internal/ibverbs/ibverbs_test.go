@@ -311,9 +311,9 @@ func TestSmallQueuesNeverOverflow(t *testing.T) {
 		{Op: ibverbs.Write, Notify: true, Depth: 16}, {Op: ibverbs.Write, Notify: true, Depth: 1}, {Op: ibverbs.Send, Notify: true, Depth: 16},
 		{Op: ibverbs.Write, Echo: ibverbs.EchoMark, Depth: 1}, {Op: ibverbs.Write, Echo: ibverbs.EchoMessage, Depth: 1}, {Op: ibverbs.Send, Echo: ibverbs.EchoMessage, Depth: 1},
 	} {
-		l.Count, l.SignalEvery, l.Reply = 1000, 4, 2048
+		l.Count, l.SignalEvery, l.Reply = 300, 4, 2048
 		s := []ibverbs.Stream{{Pieces: []ibverbs.Piece{{Length: 64}}, Ends: []uint32{1}}}
-		if _, err := r.loop(l, s); err != nil || s[0].Done != 1000 {
+		if _, err := r.loop(l, s); err != nil || s[0].Done != 300 {
 			t.Errorf("op %d notify %v echo %d depth %d: %d operations, %v", l.Op, l.Notify, l.Echo, l.Depth, s[0].Done, err)
 		}
 	}

@@ -94,21 +94,11 @@ static int watch(struct hv_run *r)
 	}
 }
 
-/* Gives the operation that starts next its mark, and remembers where the answer will show. */
-static void lay_mark(const struct hv_run *r, struct hv_queue *q)
-{
-	const struct hv_piece *p = hv_tail_of_next(&q->out);
-	uint64_t at = r->l->local + p->local + p->length - 1;
-	q->mark_value = hv_mark_of(q->started);
-	*(volatile uint8_t *)(uintptr_t)at = q->mark_value;
-	q->mark = (volatile uint8_t *)(uintptr_t)(at + r->l->reply);
-}
-
 static int advance(struct hv_run *r)
 {
 	hv_group *g = r->g;
 	const struct hv_loop *l = r->l;
-	if (r->shape == HV_ONE && l->streams == 1 && !l->notify && r->echo != HV_ECHO_MARK)
+	if (r->shape == HV_ONE && l->streams == 1 && !l->notify)
 		return hv_turns(r);
 	for (;;) {
 		int active = 0, outstanding = 0;
@@ -122,7 +112,7 @@ static int advance(struct hv_run *r)
 			struct hv_queue *q = &g->queue[s];
 			if (r->echo == HV_ECHO_MARK && q->started == q->done && q->started < q->limit &&
 			    (l->bytes_per_second <= 0 || r->ending || r->now >= q->due))
-				lay_mark(r, q);
+				hv_lay_mark(r, q);
 			if (hv_fill(r, s) || hv_receive(r, s))
 				return -1;
 			if (q->done >= q->limit)

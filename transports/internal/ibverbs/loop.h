@@ -111,22 +111,28 @@ static inline void hv_drag(const struct hv_run *r)
 }
 #endif
 
-/* Counts operations as done, and stamps them. */
-static inline void hv_complete(struct hv_run *r, struct hv_queue *q, uint64_t ops)
+/* Writes down that the operations up to q->done were done at `at`. */
+static inline void hv_record(struct hv_queue *q, int64_t at)
 {
 	struct hv_stream *st = q->stream;
+	st->done = q->done;
+	st->end = at;
+	if (st->first == 0)
+		st->first = at;
+	while (st->at && q->next_stamp <= q->done) {
+		if (st->stamps < st->room)
+			st->at[st->stamps++] = at;
+		q->next_stamp += st->every;
+	}
+}
+
+/* Counts operations as done now. */
+static inline void hv_complete(struct hv_run *r, struct hv_queue *q, uint64_t ops)
+{
 	if (ops == 0)
 		return;
 	q->done += ops;
-	st->done = q->done;
-	st->end = r->now;
-	if (st->first == 0)
-		st->first = r->now;
-	while (st->at && q->next_stamp <= q->done) {
-		if (st->stamps < st->room)
-			st->at[st->stamps++] = r->now;
-		q->next_stamp += st->every;
-	}
+	hv_record(q, r->now);
 	hv_drag(r);
 }
 

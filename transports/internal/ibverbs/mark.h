@@ -33,5 +33,15 @@ static inline int hv_marked(const struct hv_queue *q)
 {
 	return q->mark && __atomic_load_n(q->mark, __ATOMIC_ACQUIRE) == q->mark_value;
 }
+
+/* Gives the operation that starts next its mark, and remembers where the answer will show. */
+static inline void hv_lay_mark(const struct hv_run *r, struct hv_queue *q)
+{
+	const struct hv_piece *p = hv_tail_of_next(&q->out);
+	uint64_t at = r->l->local + p->local + p->length - 1;
+	q->mark_value = hv_mark_of(q->started);
+	*(volatile uint8_t *)(uintptr_t)at = q->mark_value;
+	q->mark = (volatile uint8_t *)(uintptr_t)(at + r->l->reply);
+}
 #endif
 #endif
