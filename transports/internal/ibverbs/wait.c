@@ -78,7 +78,7 @@ static int sleep_on(struct hv_run *r, int64_t ns)
 int hv_take(struct hv_run *r, struct ibv_wc *wc, int64_t until, int heed, int wait)
 {
 	hv_group *g = r->g;
-	int64_t begun = 0;
+	int64_t begun = 0, nap = 10000000;
 	for (uint32_t spins = 0;; spins++) {
 		int n = ibv_poll_cq(g->cq, HV_POLL, wc);
 		r->tally->polls++;
@@ -120,7 +120,11 @@ int hv_take(struct hv_run *r, struct ibv_wc *wc, int64_t until, int heed, int wa
 			if (n < 0)
 				return hv_fail(r, HV_STEP_POLL, n);
 		}
-		int64_t ns = 10000000; /* often enough for a stop word to be seen within 20 ms */
+		/* A stop word is seen within 20 ms; later, up to 160 ms, where nothing has come for long: a target that only looks on while the peer
+		 * writes and reads would take the CPU from those who work a hundred times a second. What comes ends any sleep. */
+		int64_t ns = nap;
+		if (nap < 160000000)
+			nap *= 2;
 		if (until && until - now < ns)
 			ns = until - now;
 		if (sleep_on(r, ns) < 0)
