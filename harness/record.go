@@ -8,6 +8,7 @@ import (
 
 	"hopbench/results"
 	"hopbench/results/stat"
+	"hopbench/results/unit"
 	"hopbench/transports"
 	"hopbench/transports/fault"
 	"hopbench/transports/mem"
@@ -85,6 +86,22 @@ func (t *track) record(m *measurement) *results.Cell {
 		r.Status, r.Reason = results.StatusPartial, fmt.Sprintf("ended after %d of at least %d rounds", len(t.ways[0].rounds), want)
 	}
 	return r
+}
+
+// aboveLimit says that a figure is above what bounds it, which no link does: then the limit is wrong (older kernels report 10 Gb/s for a
+// rate that they do not know), or the bytes took another way. A hundredth is left to the clock.
+func aboveLimit(r *results.Cell, d Direction) string {
+	if r.Limit == nil || r.Limit.BytesPerSecond == nil || r.Realm != results.RealmHardware || r.Bandwidth == nil {
+		return ""
+	}
+	limit := *r.Limit.BytesPerSecond
+	if d == Both {
+		limit *= 2
+	}
+	if limit <= 0 || r.Bandwidth.BytesPerSecond <= limit*1.01 {
+		return ""
+	}
+	return fmt.Sprintf("%s is above the limit of %s (%s): the limit is reported wrong, or the bytes took another way", unit.Rate(r.Bandwidth.BytesPerSecond), unit.Rate(limit), r.Limit.Source)
 }
 
 // describe writes the evidence of the path and what the sides were set to.
@@ -221,6 +238,9 @@ func (t *track) measure(r *results.Cell) error {
 		if err == nil {
 			rate := r.Bandwidth.BytesPerSecond / float64(c.shape.Bytes())
 			r.MessageRatePerSecond = &rate
+			if w := aboveLimit(r, c.direction); w != "" {
+				warnings = append(warnings, w)
+			}
 		}
 	}
 	if err != nil {

@@ -76,3 +76,23 @@ func TestLossesStandInTheRow(t *testing.T) {
 		}
 	}
 }
+
+// TestFigureAboveItsLimit is told: a port of 400 Gb/s whose kernel reports 10 Gb/s is no link used to 3900 %.
+func TestFigureAboveItsLimit(t *testing.T) {
+	limit := 1.25e9
+	for _, c := range []struct {
+		rate, limit float64
+		realm       string
+		direction   Direction
+		told        bool
+	}{
+		{49e9, limit, results.RealmHardware, Forward, true}, {1.24e9, limit, results.RealmHardware, Forward, false}, {2.4e9, limit, results.RealmHardware, Both, false},
+		{2.6e9, limit, results.RealmHardware, Both, true}, {49e9, limit, results.RealmSoftware, Forward, false}, {49e9, 0, results.RealmHardware, Forward, false},
+	} {
+		r := &results.Cell{Bandwidth: &results.Bandwidth{BytesPerSecond: c.rate}, Limit: &results.Limit{BytesPerSecond: &c.limit, Source: "rate of mlx5_0"}}
+		r.Realm = c.realm
+		if got := aboveLimit(r, c.direction); (got != "") != c.told || c.told && !strings.Contains(got, "rate of mlx5_0") {
+			t.Errorf("%v: %q", c, got)
+		}
+	}
+}

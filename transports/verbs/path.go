@@ -3,12 +3,10 @@ package verbs
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"hopbench/transports"
 	"hopbench/transports/internal/ibverbs"
 	"hopbench/transports/mem"
-	"hopbench/transports/topo"
 )
 
 // Path is the evidence of which way the bytes go.
@@ -73,9 +71,6 @@ func (e *endpoint) evidence() []string {
 	if t.lib.Double != "" {
 		out = append(out, "the library is a double: "+t.lib.Double)
 	}
-	if name := dpu(t.sys); name != "" {
-		out = append(out, name)
-	}
 	if t.port.Link == ibverbs.LinkInfiniBand {
 		out = append(out, fmt.Sprintf("LID %d to LID %d, route header %v, partition key 0x%04x", t.port.LID, e.peer.LID, e.way.Global, t.pkey))
 	}
@@ -90,15 +85,4 @@ func (e *endpoint) evidence() []string {
 		out = append(out, "GPU memory by "+e.region.how)
 	}
 	return append(out, t.why...)
-}
-
-// dpu names BlueField devices, whose ports may belong to their own operating system.
-func dpu(d *topo.RDMADevice) string {
-	if d == nil {
-		return ""
-	}
-	if strings.Contains(strings.ToLower(d.Desc), "bluefield") {
-		return "a BlueField DPU: " + d.Desc
-	}
-	return ""
 }
