@@ -18,6 +18,10 @@ const everyOther = "cuda:all"
 
 // pairTables are matrices of the cells between two GPUs: of the way, of bandwidth, of latency. Cells that differ in nothing but their GPUs share one.
 func pairTables(items []item) []*Table {
+	// A matrix of reasons alone says a page long what the block of what was not run says in a line.
+	if len(items) > 0 && !slices.ContainsFunc(items, func(c item) bool { return c.HasFigure() }) {
+		return nil
+	}
 	type key struct {
 		results.Identity
 		run *results.Run

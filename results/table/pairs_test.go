@@ -85,3 +85,17 @@ func TestPairsView(t *testing.T) {
 		t.Error("a double's figures are shown")
 	}
 }
+
+// TestPairsWithoutAFigure: a host without a GPU has a reason, and no page of empty matrices.
+func TestPairsWithoutAFigure(t *testing.T) {
+	run := results.Run{}
+	for _, direction := range []string{"forward", "both"} {
+		c := gpuPair(0, 1, 0, direction, "isolated", "")
+		c.Bandwidth, c.Status, c.Reason, c.Code, c.Realm = nil, results.StatusWaived, "there is no NVIDIA driver here", "gpu.none", ""
+		run.Cells = append(run.Cells, c)
+	}
+	got := render(t, Options{View: Pairs}, run)
+	if strings.Contains(got, "between GPUs") || strings.Count(got, "there is no NVIDIA driver here") != 1 {
+		t.Error(got)
+	}
+}
