@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"hopbench/results"
+	"hopbench/results/unit"
 )
 
 // A trait is one thing that cells were measured by and that a reader must see where it varies.
@@ -47,7 +48,12 @@ var traits = []trait{
 		if c.RateBytesPerSecond == nil {
 			return ""
 		}
-		return fmt.Sprintf("held to %d B/s", *c.RateBytesPerSecond)
+		exact := *c.RateBytesPerSecond
+		text := unit.Rate(float64(exact))
+		if v, err := unit.ParseRate(text); err != nil || int64(v) != exact { // rates that differ are told apart
+			text = fmt.Sprintf("%d B/s", exact)
+		}
+		return "held to " + text
 	}},
 	{"tool", func(c item) string { return c.PeerTool }},
 	{"view", func(c item) string { return prefixed("view ", c.View) }},

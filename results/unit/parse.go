@@ -171,12 +171,15 @@ func parseSweep(s string) ([]int64, error) {
 }
 
 // ParseRate reads a rate in bytes a second: "1GB/s", "12.5MB/s", "100Gb/s", "100Gbit/s",
-// "40Gbps", "900MiB/s" or plain bytes a second. Here a small b is a bit, and K, M, G alone mean powers
-// of 1000, as iperf3 has them. It is more than 0.
+// "40Gbps", "900MiB/s". Here a small b is a bit, and K, M, G alone mean powers of 1000, as iperf3 has
+// them. A bare number is refused: who writes 100 for a NIC of 100 Gb/s does not mean 100 bytes. It is more than 0.
 func ParseRate(s string) (float64, error) {
 	number, suffix, err := split(s)
 	if err != nil {
 		return 0, fmt.Errorf("rate %q: %w", s, err)
+	}
+	if suffix == "" {
+		return 0, fmt.Errorf("rate %q: it has no unit; such as 100MB/s or 100Gb/s", s)
 	}
 	u := strings.TrimSuffix(suffix, "/s")
 	bits := false

@@ -70,13 +70,13 @@ func TestParseSizes(t *testing.T) {
 
 func TestParseRate(t *testing.T) {
 	for text, want := range map[string]float64{
-		"1GB/s": 1e9, "1G": 1e9, "8Gb/s": 1e9, "8Gbit/s": 1e9, "8Gbps": 1e9, "100Mbit": 12.5e6, "1MiB/s": 1 << 20, "1000": 1000, "800b/s": 100, "8Mib/s": 1 << 20, "5B/s": 5,
+		"1GB/s": 1e9, "1G": 1e9, "8Gb/s": 1e9, "8Gbit/s": 1e9, "8Gbps": 1e9, "100Mbit": 12.5e6, "1MiB/s": 1 << 20, "1000B/s": 1000, "800b/s": 100, "8Mib/s": 1 << 20, "5B/s": 5,
 	} {
 		if got, err := ParseRate(text); err != nil || got != want {
 			t.Errorf("ParseRate(%q) = %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "0", "0GB/s", "-1", "1XB/s", "1BB/s", "GB/s", "99999999999E"} {
+	for _, text := range []string{"", "0", "0GB/s", "-1", "1XB/s", "1BB/s", "GB/s", "99999999999E", "100", "1000000000", "2.5"} {
 		if got, err := ParseRate(text); err == nil {
 			t.Errorf("ParseRate(%q) = %v, want an error", text, got)
 		}

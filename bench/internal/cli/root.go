@@ -409,17 +409,17 @@ func toolVersion() (tool, commit string) {
 	return tool, commit
 }
 
-// version is what --version prints: version, commit, and the back ends of this build.
+// version is what --version prints: the release or what git describes, the commit where the toolchain stamped it, and the back ends of this build.
 func version(drivers []transports.Driver) string {
 	tool, commit := toolVersion()
-	if commit == "" {
-		commit = "unknown commit"
+	if commit != "" {
+		tool += " (" + commit + ")"
 	}
 	planner := "built in"
 	if report.Built() == nil {
 		planner = "not in this build: the page of `hopbench report` does not recompute"
 	}
-	return fmt.Sprintf("hopbench %s (%s, %s %s/%s)\nback ends: %s\nplanner: %s", tool, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(backends(drivers), ", "), planner)
+	return fmt.Sprintf("hopbench %s, %s %s/%s\nback ends: %s\nplanner: %s", tool, runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(backends(drivers), ", "), planner)
 }
 
 // backends are the transports of this build; those whose foreign library it was built without say so.
