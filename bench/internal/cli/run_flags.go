@@ -264,11 +264,19 @@ func (f *runFlags) plan(cmd *cobra.Command) (harness.Plan, selection, error) {
 		return p, none, err
 	}
 	if f.kv != "" {
+		for _, name := range []string{"sizes", "pieces", "scattered"} {
+			if given(name) {
+				return fail(name, fmt.Errorf("the model's KV cache has its own; leave it out, or leave out --kv"))
+			}
+		}
 		if err := f.kvRequests(&p); err != nil {
 			return p, none, err
 		}
-	} else if given("isl") {
-		return fail("isl", fmt.Errorf("it goes with --kv"))
+	}
+	for _, name := range []string{"isl", "tp", "block-size", "kv-merge", "kv-dtype"} {
+		if f.kv == "" && given(name) {
+			return fail(name, fmt.Errorf("it goes with --kv"))
+		}
 	}
 	if f.peer != "" {
 		if _, _, err := net.SplitHostPort(f.peer); err != nil {
