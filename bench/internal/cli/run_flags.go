@@ -264,7 +264,7 @@ func (f *runFlags) plan(cmd *cobra.Command) (harness.Plan, selection, error) {
 		return p, none, err
 	}
 	if f.kv != "" {
-		for _, name := range []string{"sizes", "pieces", "scattered"} {
+		for _, name := range []string{"sizes", "pieces"} {
 			if given(name) {
 				return fail(name, fmt.Errorf("the model's KV cache has its own; leave it out, or leave out --kv"))
 			}
