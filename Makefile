@@ -49,7 +49,8 @@ run: setup build ## measure every transport of this host; tables, figures and a 
 	echo; echo "next"; \
 	echo "  bin/hopbench doctor                      what the waived transports lack, and what to do"; \
 	echo "  bin/hopbench table $$file       the tables again; --help for other views"; \
-	echo "  bin/hopbench serve --listen 0.0.0.0:18515    on another host; then here: bin/hopbench run --peer HOST:18515"; \
+	echo "  bin/hopbench serve --listen 0.0.0.0:18515    on another host; it prints a token: put it into a file here, then"; \
+	echo "  bin/hopbench run --peer HOST:18515 --token-file FILE"; \
 	echo "  bin/hopbench ttft --help                 what each of these links costs in time to first token"
 
 RUN ?= results/runs/vm-2cpu-2026-12-01/run.jsonl

@@ -51,7 +51,7 @@ func (c Caps) Check(name string, n Need) error {
 	case n.OtherProcess && c.OneProcess:
 		return lacks(fault.OneProcess, "both sides must live in one process")
 	case n.OtherHost && !c.CrossHost:
-		return lacks(fault.OneProcess, "the peer is another host, which %s does not reach", name)
+		return lacks(fault.OneProcess, "it works within one host, and the peer was named as another")
 	case !slices.Contains(ops, n.Op):
 		return lacks(fault.CapabilityGap, "no %s of %s; there is %v", what, n.Op, ops)
 	case n.Notify && !c.Notify:
