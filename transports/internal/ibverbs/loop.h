@@ -38,7 +38,8 @@ struct hv_run {
 	int empty_in; /* 1: what comes in lands in no memory of ours: it only tells */
 	int hears;    /* 1: messages come in that take receives */
 	int serves;   /* 1: this is the target's loop: what comes in may want an answer */
-	enum { HV_ANY, HV_SINGLES, HV_ONE } shape; /* each operation is one message of ours; and one is out at a time */
+	/* How messages are laid out (hv_fill): HV_SINGLES where each operation is one message of ours, HV_ONE where also one is out at a time. */
+	enum { HV_ANY, HV_SINGLES, HV_ONE } shape;
 	uint32_t receives; /* receives kept posted a stream */
 	int by_send;  /* 1: an operation is done when its send is acknowledged */
 	int echo;     /* HV_NO_ECHO, HV_ECHO_MARK or HV_ECHO_MESSAGE */
@@ -67,7 +68,7 @@ static inline int hv_due(const struct hv_run *r, const struct hv_queue *q)
 }
 int hv_fill_singles(struct hv_run *r, uint32_t queue);
 int hv_fill_one(struct hv_run *r, uint32_t queue);
-void hv_dress(struct hv_run *r);
+void hv_dress(struct hv_run *r); /* before the clock, for those two: what never changes */
 static inline int hv_fill(struct hv_run *r, uint32_t queue)
 {
 	if (!hv_due(r, &r->g->queue[queue]))
@@ -142,7 +143,7 @@ int hv_uses_receives(const struct hv_run *r);
 int hv_prepare(struct hv_run *r, hv_group *g, const struct hv_loop *l, struct hv_stream *streams, uint32_t *stop,
 	       struct hv_tally *tally, struct hv_failure *why);
 int hv_all_single(const struct hv_run *r);
-/* The loop itself where one operation is out at a time, and a completion ends it. */
+/* The loop itself where one operation is out at a time, on one queue. */
 int hv_turns(struct hv_run *r);
 /* After. */
 void hv_wind_up(struct hv_run *r, struct hv_queue *q);
