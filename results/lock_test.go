@@ -23,11 +23,17 @@ func TestOneWriterAFile(t *testing.T) {
 			t.Errorf("mode %d beside a writer: %v", mode, err)
 		}
 	}
+	if err := Busy(path); !errors.Is(err, ErrBusy) {
+		t.Errorf("a file that is being written: %v", err)
+	}
 	if after, _ := os.ReadFile(path); string(after) != string(before) {
 		t.Errorf("a refused writer changed the file")
 	}
 	if err := w.Close(StateComplete, ""); err != nil {
 		t.Fatal(err)
+	}
+	if err := errors.Join(Busy(path), Busy(path+".none")); err != nil {
+		t.Errorf("files that nobody writes: %v", err)
 	}
 	if w, err = Create(path, Append, h); err != nil {
 		t.Fatal(err)

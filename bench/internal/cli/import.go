@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -82,12 +83,19 @@ Formats, and what their numbers mean:` + summaries.String(),
 				}
 				headers, files = append(headers, h), append(files, f)
 			}
+			var text bytes.Buffer // written whole or not at all
 			for i, f := range files {
-				if err := writeImport(env, out, i > 0, headers[i], f); err != nil {
+				if err := writeImport(&text, headers[i], f); err != nil {
 					return err
 				}
 			}
-			return nil
+			if out == "" {
+				if _, err := env.Stdout.Write(text.Bytes()); err != nil {
+					return exitError{1, err}
+				}
+				return nil
+			}
+			return writeNew(out, "--out", force, text.Bytes())
 		},
 	}
 	f := cmd.Flags()
@@ -135,20 +143,8 @@ func importFile(env *Env, name, format string, o foreign.Options) (*results.Head
 	return h, f, nil
 }
 
-func writeImport(env *Env, out string, again bool, h *results.Header, f *foreign.File) error {
-	var w *results.Writer
-	var err error
-	switch {
-	case out == "":
-		w, err = results.NewWriter(env.Stdout, "standard output", h)
-	case again:
-		w, err = results.Create(out, results.Append, h)
-	default:
-		w, err = results.Create(out, results.Overwrite, h) // checked above
-	}
-	if errors.Is(err, results.ErrBusy) {
-		return usagef("--out: %w", err)
-	}
+func writeImport(to io.Writer, h *results.Header, f *foreign.File) error {
+	w, err := results.NewWriter(to, "the import", h)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"hopbench/results"
 )
 
 // writeNew puts content at path, which flag named, whole or not at all: it is written beside and moved there. What exists is replaced
@@ -29,6 +31,9 @@ func writeNew(path, flag string, force bool, content []byte) error {
 		return usagef("%s %s: it is not a regular file", flag, path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return usagef("%s: %w", flag, err)
+	}
+	if err := results.Busy(path); err != nil {
+		return usagef("%s %s: %w", flag, path, err)
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // a link stays one

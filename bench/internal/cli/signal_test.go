@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -86,5 +88,32 @@ func TestRunIntoABusyFile(t *testing.T) {
 	}
 	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
 		t.Error("the file of the first run changed")
+	}
+}
+
+// TestImportIsWholeOrNothing: a disk that is full leaves no part of a file, and what stood there before stays.
+func TestImportIsWholeOrNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16k"); err != nil {
+		t.Skip("a small file system of its own takes root: ", err)
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	out := filepath.Join(dir, "a.jsonl")
+	if err := os.WriteFile(out, []byte("before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"import", "-o", out, "--force"}
+	for range 40 {
+		args = append(args, "../../../results/foreign/testdata/iperf3-loopback.json")
+	}
+	var env Env
+	var stdout, stderr bytes.Buffer
+	env.Stdout, env.Stderr, env.Now, env.Getenv = &stdout, &stderr, time.Now, os.Getenv
+	if code := Run(&env, args); code != 1 || !strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("status %d: %s", code, stderr.String())
+	}
+	left, _ := os.ReadDir(dir)
+	if text, _ := os.ReadFile(out); string(text) != "before" || len(left) != 1 {
+		t.Errorf("%d files, and %.60q", len(left), text)
 	}
 }
