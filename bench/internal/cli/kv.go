@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -242,14 +245,33 @@ func listModels(w io.Writer, asJSON bool) error {
 		return json.NewEncoder(w).Encode(names)
 	}
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	const repository = "https://huggingface.co/"
+	sources := map[string][]string{} // names by where their files are from, with MODEL for the name that stands in most
 	for _, name := range names {
 		m, err := kvcache.Load(name, kvcache.LoadOptions{})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", name, m.Architecture, m.Source)
+		fmt.Fprintf(tw, "%s\t%s\n", name, m.Architecture)
+		from := strings.Replace(m.Source, repository+name+" ", repository+"MODEL ", 1)
+		sources[from] = append(sources[from], name)
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "\nsources")
+	for i, from := range slices.SortedFunc(maps.Keys(sources), func(a, b string) int {
+		return cmp.Or(len(sources[b])-len(sources[a]), strings.Compare(a, b))
+	}) {
+		which := "all others"
+		if i > 0 {
+			which = strings.Join(sources[from], ", ")
+		}
+		if _, err := fmt.Fprintf(w, "  %s:\n    %s\n", which, strings.ReplaceAll(from, ", as carried", ",\n    as carried")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printLayout prints a layout for people.
