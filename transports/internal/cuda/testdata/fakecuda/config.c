@@ -178,6 +178,7 @@ void configure(void)
 		M.mig ? " MIG 1g.10gb" : "");
 	M.driver = (int)number("FAKECUDA_DRIVER", 12080);
 	M.dmabuf = (int)number("FAKECUDA_DMABUF", 1);
+	M.segment = (long)number("FAKECUDA_DMABUF_BYTES", 0);
 	M.gdr = (int)number("FAKECUDA_GDR", 1);
 	M.corrupt = (int)number("FAKECUDA_CORRUPT_P2P", 0);
 	M.memory = number("FAKECUDA_MEMORY_BYTES", 8e9);

@@ -19,6 +19,7 @@
  *   FAKECUDA_PEERS=all|none|0-1,2>3[:rate]   2>3: device 2 reaches 3, not back
  *   FAKECUDA_MIG=1                  one MIG instance, no peers
  *   FAKECUDA_DMABUF=1, FAKECUDA_GDR=1
+ *   FAKECUDA_DMABUF_BYTES=N  a descriptor of device memory covers only so many bytes, as of an allocation of several segments
  *   FAKECUDA_{H2D,D2H,D2D,P2P,STAGED}_BYTES_PER_SECOND   0 or unset: as fast as memcpy
  *   FAKECUDA_COPY_LATENCY_NS=0      added to each copy
  *   FAKECUDA_CORRUPT_P2P=1          peer copies lose 16 bytes, as behind a translating IOMMU
@@ -133,6 +134,7 @@ struct machine {
 	int visible[MAX_DEVICES]; /* ordinal -> physical */
 	int physical_count;
 	int driver, mig, dmabuf, gdr, corrupt;
+	long segment;
 	char name[128];
 	char bus[MAX_DEVICES][32];
 	double memory;

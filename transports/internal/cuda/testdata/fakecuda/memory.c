@@ -364,8 +364,8 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr p, size_t n, in
 	a = find(p, n);
 	if (!a || !a->ctx || a->base != p)
 		return INVALID_VALUE;
-	fd = dup(a->fd);
-	if (fd < 0)
+	fd = M.segment ? memfd_create("segment", 0) : dup(a->fd);
+	if (fd < 0 || (M.segment && ftruncate(fd, M.segment)))
 		return OUT_OF_MEMORY;
 	*(int *)handle = fd;
 	return OK;
