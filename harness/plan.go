@@ -137,12 +137,12 @@ func (p *Plan) Check() error {
 			bad("sizes_bytes: %d; 1 to %d are possible", s, uint64(1)<<44)
 		}
 	}
-	for name, twice := range map[string]string{
-		"transports": twice(p.Transports), "operations": twice(p.Operations), "metrics": twice(p.Metrics), "directions": twice(p.Directions),
-		"sizes_bytes": twice(p.Sizes), "concurrency": twice(p.Concurrency),
+	for _, list := range [][2]string{
+		{"transports", twice(p.Transports)}, {"operations", twice(p.Operations)}, {"metrics", twice(p.Metrics)}, {"directions", twice(p.Directions)},
+		{"sizes_bytes", twice(p.Sizes)}, {"concurrency", twice(p.Concurrency)},
 	} {
-		if twice != "" { // two rows with one identity could not be told apart
-			bad("%s: %s stands there twice", name, twice)
+		if list[1] != "" { // two rows with one identity could not be told apart
+			bad("%s: %s stands there twice", list[0], list[1])
 		}
 	}
 	between := func(name string, n, low, high int) {
@@ -182,9 +182,9 @@ func (p *Plan) Check() error {
 	if p.Buffers != "reuse" && p.Buffers != "rotate" {
 		bad("buffers: there is no %q; want reuse or rotate", p.Buffers)
 	}
-	for name, kind := range map[string]string{"local_memory": p.LocalMemory, "remote_memory": p.RemoteMemory} {
-		if _, _, err := mem.ParseKind(kind); err != nil {
-			bad("%s: %v", name, err)
+	for _, side := range [][2]string{{"local_memory", p.LocalMemory}, {"remote_memory", p.RemoteMemory}} {
+		if _, _, err := mem.ParseKind(side[1]); err != nil {
+			bad("%s: %v", side[0], err)
 		}
 	}
 	for _, r := range p.Requests {

@@ -1,7 +1,9 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -386,13 +388,20 @@ func (t *track) costs(r *results.Cell) {
 	}
 	t.phases(r)
 	r.Counters = t.counters()
-	if r.Counters != nil {
-		for name, n := range r.Counters.Events {
-			if n > 0 {
-				r.Warnings = append(r.Warnings, fmt.Sprintf("%s: %d during the rounds", name, n))
-			}
+	r.Warnings = append(r.Warnings, losses(r.Counters)...)
+}
+
+// losses tells what the devices lost or repeated during the rounds, in the order of the names.
+func losses(c *results.Counters) (warnings []string) {
+	if c == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Events)) {
+		if n := c.Events[name]; n > 0 {
+			warnings = append(warnings, fmt.Sprintf("%s: %d during the rounds", name, n))
 		}
 	}
+	return warnings
 }
 
 // phases writes where the time of staged transfers went, in seconds over all rounds: each phase by itself, their sum, and the time that
@@ -482,6 +491,9 @@ func (t *track) counters() *results.Counters {
 	if len(out.Readings) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(out.Readings, func(a, b results.Reading) int { // sides stay in their order; a kernel's list of counters has none
+		return cmp.Or(cmp.Compare(a.Side, b.Side), cmp.Compare(a.Name, b.Name))
+	})
 	if proved {
 		agree := true // a cell whose witness disagrees has failed and has no figures
 		out.Agree = &agree

@@ -2,6 +2,8 @@ package harness
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"hopbench/transports"
 	"hopbench/transports/fault"
@@ -24,8 +26,8 @@ func (w *way) witness(op transports.Op) error {
 				}
 			}
 		}
-		for name, n := range sums {
-			c := units[name]
+		for _, name := range slices.Sorted(maps.Keys(sums)) { // of several that disagree the same is named each time
+			n, c := sums[name], units[name]
 			if counted := n * max(c.BytesPerUnit, 1); counted < payload {
 				return fault.New(fault.WitnessDisagrees, "check the "+side+"'s counters", c.Source, "%s grew by %d %s, which is at most %d bytes of the %d confirmed", name, n, c.Unit, counted, payload)
 			}

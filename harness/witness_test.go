@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,9 @@ func TestLossesStandInTheRow(t *testing.T) {
 	if got == nil || got.Events["initiator out_of_sequence"] != 6 || len(got.Events) != 2 || got.Agree != nil {
 		t.Fatalf("%+v", got)
 	}
+	if want := []string{"initiator out_of_sequence: 6 during the rounds"}; !slices.Equal(losses(got), want) { // what counted nothing is not told
+		t.Errorf("warnings %q, want %q", losses(got), want)
+	}
 	read := map[string]results.Reading{}
 	for _, r := range got.Readings {
 		read[r.Side+" "+r.Name] = r
@@ -75,6 +79,32 @@ func TestLossesStandInTheRow(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
+}
+
+// TestCountersStandInOneOrder, whatever order the kernel lists them in: two runs can be laid side by side.
+func TestCountersStandInOneOrder(t *testing.T) {
+	names := []string{"rcvd_seq_err", "duplicate_request", "completer_retry_err", "ack_deferred", "out_of_seq_request"}
+	var first *results.Counters
+	for shift := range names {
+		var list []transports.Counter
+		for i := range names {
+			list = append(list, transports.Counter{Name: names[(i+shift)%len(names)], Value: 2, Unit: "events", Loss: true})
+		}
+		got := (&track{ways: []way{*counted(8192, list, list)}}).counters()
+		if first == nil {
+			first = got
+		}
+		if !slices.Equal(readingNames(first), readingNames(got)) || !slices.Equal(losses(first), losses(got)) || len(losses(got)) != 10 {
+			t.Fatalf("%q and %q; %q", readingNames(first), readingNames(got), losses(got))
+		}
+	}
+}
+
+func readingNames(c *results.Counters) (names []string) {
+	for _, r := range c.Readings {
+		names = append(names, r.Side+" "+r.Name)
+	}
+	return names
 }
 
 // TestFigureAboveItsLimit is told: a port of 400 Gb/s whose kernel reports 10 Gb/s is no link used to 3900 %.

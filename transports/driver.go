@@ -2,7 +2,9 @@ package transports
 
 import (
 	"context"
+	"maps"
 	"net/netip"
+	"slices"
 
 	"hopbench/transports/fault"
 	"hopbench/transports/mem"
@@ -56,8 +58,8 @@ func (o Options) Get(known []Setting, name string) string {
 
 // CheckSettings refuses settings that no driver of the list knows, or whose value the driver refuses.
 func CheckSettings(known []Setting, got map[string]string) error {
-	for name, value := range got {
-		found := false
+	for _, name := range slices.Sorted(maps.Keys(got)) { // of several that are wrong the same is named each time
+		value, found := got[name], false
 		for _, s := range known {
 			if s.Name != name {
 				continue

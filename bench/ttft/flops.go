@@ -3,6 +3,8 @@ package ttft
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"hopbench/bench/kvcache"
 	"hopbench/bench/ttft/prefill"
@@ -40,9 +42,9 @@ func PrefillByFLOPs(m *kvcache.Model, params float64, gpu prefill.GPU, gpus int,
 			}
 		}
 	}
-	for tokens, width := range windows {
+	for _, tokens := range slices.Sorted(maps.Keys(windows)) { // in one order: sums of floats differ in their last bits by it
 		if tokens > 0 {
-			f.Windowed = append(f.Windowed, prefill.Window{Width: width, Tokens: float64(tokens)})
+			f.Windowed = append(f.Windowed, prefill.Window{Width: windows[tokens], Tokens: float64(tokens)})
 		}
 	}
 	p, err := f.Model()
