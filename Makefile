@@ -74,8 +74,10 @@ check: ## gofmt, go vet and staticcheck (pinned in go.mod), with and without cgo
 fmt: ## gofmt -w
 	@gofmt -w $$(git ls-files '*.go')
 
-peers: build ## hopbench and iperf3, sockperf in turn: ratios with their intervals (minutes; veth needs root)
-	@$(GO) run ./scripts/peers -hopbench bin/hopbench $(PEERSFLAGS)
+PEERS ?= tcp verbs
+peers: build ## in turn with iperf3, sockperf and, on soft-RoCE, perftest: ratios with intervals (half an hour; root). PEERS=verbs: one of them
+	@case " $(PEERS) " in *" tcp "*) $(GO) run ./scripts/peers -hopbench bin/hopbench $(PEERSFLAGS) ;; esac
+	@case " $(PEERS) " in *" verbs "*) scripts/peers-verbs.sh $(ROUNDS) ;; esac
 
 generate: ## the control channel's Go code from its .proto (needs protoc)
 	@harness/control/controlpb/generate.sh

@@ -1,11 +1,11 @@
 // Command peers measures hopbench and its TCP peers (iperf3, sockperf) in turn on one machine and prints the ratio of medians with
 // its 95 % interval. It is what `make peers` runs.
 //
-//	make peers                                                                all: both places, both congestion controls (20 minutes)
-//	make peers PEERSFLAGS="-over veth"                                        every comparison between two network namespaces
-//	make peers PEERSFLAGS="-over loopback -run spin"                          one comparison: -run is a regular expression of their names
-//	make peers PEERSFLAGS="-over loopback -run '128 KiB'"
-//	make peers PEERSFLAGS="-over loopback -congestion cubic -run '4 streams'"
+//	make peers PEERS=tcp                                                      all: both places, both congestion controls (20 minutes)
+//	make peers PEERS=tcp PEERSFLAGS="-over veth"                              every comparison between two network namespaces
+//	make peers PEERS=tcp PEERSFLAGS="-over loopback -run spin"                one comparison: -run is a regular expression of their names
+//	make peers PEERS=tcp PEERSFLAGS="-over loopback -run '128 KiB'"
+//	make peers PEERS=tcp PEERSFLAGS="-over loopback -congestion cubic -run '4 streams'"
 //
 // Both get the same congestion control, message size and CPUs: the initiator's on CPU 0, the target's on CPU 1. A round is one run of each,
 // in an order that alternates. veth needs root: two network namespaces are made and removed.
