@@ -30,6 +30,8 @@ type Member struct {
 	Chosen string            `json:"chosen,omitempty"` // how device and memory were chosen, in words
 	// Rails are the devices of a mesh that is measured rail by rail: those at one place of all members' lists are one rail.
 	Rails []Rail `json:"rails,omitempty"`
+	// Asked are the flags of its command line that say what is measured. The first rank's count; who was given others is told.
+	Asked []string `json:"asked,omitempty"`
 }
 
 // Rail is a device of a rank, and the memory that its data lies in where that is another one for each rail.
@@ -47,6 +49,7 @@ const (
 	maxIntroduction = 8 << 10
 	maxDevices      = 16
 	maxRails        = 32
+	maxAsked        = 64
 )
 
 // String names a member in messages.
@@ -99,6 +102,8 @@ func (m Member) checked() (Member, error) {
 		return m, fmt.Errorf("%d devices", len(m.Device))
 	case len(m.Rails) > maxRails:
 		return m, fmt.Errorf("%d rails", len(m.Rails))
+	case len(m.Asked) > maxAsked:
+		return m, fmt.Errorf("%d flags", len(m.Asked))
 	case m.Host == "":
 		return m, errors.New("no host")
 	}
@@ -108,6 +113,10 @@ func (m Member) checked() (Member, error) {
 	m.Rails = slices.Clone(m.Rails)
 	for i, r := range m.Rails {
 		m.Rails[i] = Rail{clean(r.Device, maxName), clean(r.Memory, maxName)}
+	}
+	m.Asked = slices.Clone(m.Asked)
+	for i, flag := range m.Asked {
+		m.Asked[i] = clean(flag, maxName)
 	}
 	devices := map[string]string{}
 	for kind, d := range m.Device {

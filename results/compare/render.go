@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"hopbench/results/page"
 	"hopbench/results/unit"
 )
 
@@ -94,72 +95,82 @@ func (f *footnotes) marks(notes []string) string {
 
 // WriteText writes the report as a table for a terminal. failures are those of Failures.
 func (r *Report) WriteText(w io.Writer, failures []string) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", r.Verdict, unit.Text(r.Headline))
-	r.preamble(&b, "  ")
+	b := page.NewWriter(w)
+	page.Paragraph(b, r.Verdict+": ", r.Headline, page.Width)
+	for _, line := range r.preamble() {
+		page.Paragraph(b, "  ", line, page.Width)
+	}
 	for i, line := range r.meshLines() {
 		if i == 0 {
-			b.WriteString("\n")
+			fmt.Fprintln(b)
 		}
-		fmt.Fprintf(&b, "%s\n", unit.Text(line))
+		text := strings.TrimLeft(line, " ")
+		page.Paragraph(b, line[:len(line)-len(text)], text, page.Width)
 	}
 	if shown := r.shown(); len(shown) > 0 {
-		b.WriteString("\n")
+		fmt.Fprintln(b)
 		var notes footnotes
 		lines := [][]string{append(append([]string{}, columns...), "note")}
 		for _, row := range shown {
 			lines = append(lines, append(row.fields(), notes.marks(row.notes())))
 		}
-		align(&b, lines)
+		align(b, lines)
 		if len(notes.texts) > 0 {
-			b.WriteString("\n")
+			fmt.Fprintln(b)
 		}
 		for i, n := range notes.texts {
-			fmt.Fprintf(&b, "%3d  %s\n", i+1, unit.Text(n))
+			page.Paragraph(b, fmt.Sprintf("%3d  ", i+1), n, page.Width)
 		}
 	}
 	if len(failures) > 0 {
-		b.WriteString("\nfails:\n")
+		fmt.Fprintln(b, "\nfails:")
 		for _, f := range failures {
-			fmt.Fprintf(&b, "  %s\n", unit.Text(f))
+			page.Paragraph(b, "  - ", f, page.Width)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.Err
 }
 
-func (r *Report) preamble(b *strings.Builder, indent string) {
+// preamble is how the comparison was made, and what of that weakens it.
+func (r *Report) preamble() []string {
 	order := "one after the other"
 	if r.Interleaved {
 		order = "interleaved"
 	}
-	fmt.Fprintf(b, "%s%d old and %d new files, runs %s; %d of %d rows could have been found different; false verdicts at most %.3g %% a comparison\n",
-		indent, r.OldFiles, r.NewFiles, order, r.Tested, r.Compared, 100*r.Alpha)
+	lines := []string{fmt.Sprintf("%d old and %d new files, runs %s; %d of %d rows could have been found different; false verdicts at most %.3g %% a comparison",
+		r.OldFiles, r.NewFiles, order, r.Tested, r.Compared, 100*r.Alpha)}
 	for _, t := range r.Warnings {
-		fmt.Fprintf(b, "%swarning: %s\n", indent, unit.Text(t))
+		lines = append(lines, "warning: "+t)
 	}
+	return lines
 }
 
-// align writes columns as wide as their widest cell; figures stand to the right.
-func align(b *strings.Builder, lines [][]string) {
+// align writes a cell's name on a line of its own and its figures beneath, in columns as wide as their widest; figures stand to the right.
+func align(w io.Writer, lines [][]string) {
 	width := make([]int, len(lines[0]))
 	for _, l := range lines {
-		for i, c := range l {
-			width[i] = max(width[i], utf8.RuneCountInString(unit.Text(c)))
+		for i, c := range l[1:] {
+			width[i+1] = max(width[i+1], utf8.RuneCountInString(unit.Text(c)))
 		}
 	}
+	cell := ""
 	for _, l := range lines {
+		if l[0] != cell {
+			cell = l[0]
+			page.Paragraph(w, "", cell, page.Width)
+		}
 		var line strings.Builder
-		for i, c := range l {
+		for i, c := range l[1:] {
 			c = unit.Text(c)
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
-			if i >= 2 && i <= 7 {
-				line.WriteString(pad + c + "  ")
+			pad := strings.Repeat(" ", width[i+1]-utf8.RuneCountInString(c))
+			line.WriteString("  ")
+			if i >= 1 && i <= 6 {
+				line.WriteString(pad + c)
 			} else {
-				line.WriteString(c + pad + "  ")
+				line.WriteString(c + pad)
 			}
 		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
 	}
 }
 
@@ -228,10 +239,8 @@ func (r *Report) WriteMarkdown(w io.Writer, failures []string) error {
 	if len(notes.texts) > 0 {
 		b.WriteString("\n")
 	}
-	var pre strings.Builder
-	r.preamble(&pre, "")
-	for line := range strings.Lines(pre.String()) {
-		fmt.Fprintf(&b, "> %s\n>\n", md(strings.TrimSpace(line)))
+	for _, line := range r.preamble() {
+		fmt.Fprintf(&b, "> %s\n>\n", md(line))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -6,8 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"hopbench/results/page"
 )
 
 func TestRenderings(t *testing.T) {
@@ -38,6 +41,11 @@ func TestRenderings(t *testing.T) {
 		}
 		if d := cmp.Diff(string(want), b.String()); d != "" {
 			t.Errorf("%s (-update writes it anew):\n%s", name, d)
+		}
+		for line := range strings.Lines(b.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); name == "report.txt" && n > page.Width {
+				t.Errorf("a line of %d columns: %s", n, line)
+			}
 		}
 		if name != "report.txt" && strings.Contains(b.String(), "<script>") || strings.Contains(b.String(), "\x1b") {
 			t.Errorf("%s: text of a result file acts", name)

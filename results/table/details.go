@@ -209,7 +209,7 @@ func intervalTable(runs []results.Run) *Table {
 			}
 			var marks []int
 			for _, w := range v.Warnings {
-				marks = append(marks, t.note(w))
+				marks = append(marks, t.Note(w))
 			}
 			t.Rows = append(t.Rows, []Cell{{Text: name}, {Text: unit.Number(v.StartSeconds)}, {Text: unit.Number(v.Seconds)}, {Text: scale.Format(v.BytesPerSecond), Marks: marks},
 				micro(v.P50Seconds), micro(v.P99Seconds), {Text: retransmits}})

@@ -13,6 +13,7 @@ import (
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
 
+	"hopbench/results/page"
 	"hopbench/results/unit"
 )
 
@@ -40,7 +41,7 @@ func md(s string) string {
 }
 
 func (p *Page) markdown(out io.Writer) error {
-	w := &errWriter{w: out}
+	w := page.NewWriter(out)
 	for _, h := range p.Head {
 		fmt.Fprintf(w, "%s\n\n", md(h))
 	}
@@ -69,7 +70,7 @@ func (p *Page) markdown(out io.Writer) error {
 		for _, r := range t.Rows {
 			var row []string
 			for _, c := range r {
-				row = append(row, md(c.Text)+strings.NewReplacer("[", `\[`, "]", `\]`).Replace(marksOf(c.Marks)))
+				row = append(row, md(c.Text)+strings.NewReplacer("[", `\[`, "]", `\]`).Replace(page.Marks(c.Marks)))
 			}
 			if err := m.Append(row); err != nil {
 				return err
@@ -99,7 +100,7 @@ func (p *Page) markdown(out io.Writer) error {
 	for _, line := range p.Foot {
 		fmt.Fprintf(w, "**warning:** %s\n\n", md(line))
 	}
-	return w.err
+	return w.Err
 }
 
 // csv is the tables one below the other, each record led by its table's title.

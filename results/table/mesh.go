@@ -219,7 +219,7 @@ func figures(r matrix.Report, hosts []string) *Table {
 			case results.StatusOK:
 				row = append(row, Cell{Text: scale.Format(p.Value)})
 			case results.StatusFailed, results.StatusWaived:
-				row = append(row, Cell{p.Status, []int{t.note(p.Reason)}})
+				row = append(row, Cell{Text: p.Status, Marks: []int{t.Note(p.Reason)}})
 			default:
 				row = append(row, Cell{})
 			}
@@ -319,7 +319,7 @@ func loadTable(loads []matrix.Load) *Table {
 	for i, l := range loads {
 		row := []Cell{{Text: short[i]}, {Text: or(l.Alone.Key.Schedule, "alone")}, {Text: strconv.Itoa(len(l.Flows))}, number(l.SumAlone, unit.Rate), number(l.Sum, unit.Rate)}
 		if l.Missing > 0 {
-			row[2].Marks = append(row[2].Marks, t.note(fmt.Sprintf("%d flows have no figure, together or alone", l.Missing)))
+			row[2].Marks = append(row[2].Marks, t.Note(fmt.Sprintf("%d flows have no figure, together or alone", l.Missing)))
 		}
 		if d := l.Slowdown; d != nil {
 			row = append(row, Cell{Text: unit.Number(d.Median)}, number(l.SlowdownP99, unit.Number), Cell{Text: unit.Number(d.Max)})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"hopbench/results"
 	"hopbench/results/matrix"
@@ -74,7 +75,7 @@ func TestMeshView(t *testing.T) {
 			continue
 		}
 		for line := range strings.Lines(b.String()) {
-			if n := width(strings.TrimRight(line, "\n")); n > 120 {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 120 {
 				t.Errorf("a line of %d columns: %s", n, line)
 			}
 		}

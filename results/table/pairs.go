@@ -216,7 +216,7 @@ func pairMatrix(cells []item) *Table {
 		row := []Cell{{Text: a}}
 		for _, b := range columns {
 			c, there := at[[2]string{a, b}]
-			row = append(row, t.figure(c, there, main))
+			row = append(row, figure(t, c, there, main))
 			if !there || b == everyOther || !c.HasFigure() {
 				continue
 			}
@@ -231,7 +231,7 @@ func pairMatrix(cells []item) *Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	t.shareNotes()
+	shareNotes(t)
 	if low.Cell != nil && len(cells) > 2 {
 		say := func(c item) string {
 			v, _ := value(c, main)
@@ -243,7 +243,7 @@ func pairMatrix(cells []item) *Table {
 }
 
 // shareNotes puts the notes that every figure of a matrix has beneath it, and leaves the marks of the others.
-func (t *Table) shareNotes() {
+func shareNotes(t *Table) {
 	figures, marked := 0, make([]int, len(t.Notes)+1)
 	for _, row := range t.Rows {
 		for _, c := range row[1:] {

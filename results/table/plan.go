@@ -158,9 +158,9 @@ func planTable(items []item) (*Table, error) {
 	}
 	marks := func(c item, shared string) []int {
 		if shared != "" {
-			return t.noteFor(c)
+			return noteFor(t, c)
 		}
-		return append([]int{t.note(what(c))}, t.noteFor(c)...)
+		return append([]int{t.Note(what(c))}, noteFor(t, c)...)
 	}
 	t.Columns = []Column{
 		{Head: "path"}, {Head: "realm"}, {Head: rate.Unit, Align: Decimal}, {Head: "latency " + time.Unit, Align: Decimal}, {Head: "GPUDirect"},
@@ -171,14 +171,14 @@ func planTable(items []item) (*Table, error) {
 		row := []Cell{{Text: headOf(p.first, narrow)}, {Text: p.first.Realm}, {Text: "-"}, {Text: "-"}, {Text: gpuDirect(p.first)}, {Text: "-"}, {Text: "-"}}
 		evidence := p.latency
 		if b := p.bandwidth; b != nil {
-			row[2] = Cell{rate.Format(b.Bandwidth.BytesPerSecond), marks(*b, sharedBandwidth)}
+			row[2] = Cell{Text: rate.Format(b.Bandwidth.BytesPerSecond), Marks: marks(*b, sharedBandwidth)}
 			row[5] = Cell{Text: cpu(*b)}
 			evidence = b
 		} else if p.failed != nil {
-			row[2] = t.figureless(*p.failed)
+			row[2] = figureless(t, *p.failed)
 		}
 		if l := p.latency; l != nil && l.Latency.P50Seconds != nil {
-			row[3] = Cell{time.Format(*l.Latency.P50Seconds), marks(*l, sharedLatency)}
+			row[3] = Cell{Text: time.Format(*l.Latency.P50Seconds), Marks: marks(*l, sharedLatency)}
 		}
 		if evidence != nil {
 			row[6] = Cell{Text: proof(*evidence)}
@@ -189,9 +189,9 @@ func planTable(items []item) (*Table, error) {
 		t.Rows = append(t.Rows, row)
 	}
 	for _, r := range references {
-		stated := []int{t.note("reference, not measured here: " + r.Source + ", " + r.URL)}
+		stated := []int{t.Note("reference, not measured here: " + r.Source + ", " + r.URL)}
 		if r.Note != "" {
-			stated = append(stated, t.note(r.Label+": "+r.Note))
+			stated = append(stated, t.Note(r.Label+": "+r.Note))
 		}
 		latency := "-"
 		if r.LatencySeconds != nil {

@@ -153,12 +153,12 @@ func railTable(cells []item) *Table {
 			for _, side := range []map[string]item{r.alone, r.together} {
 				c, there := side[name]
 				if !there && name == allRails && !latency {
-					row = append(row, t.sumAlone(r, main))
+					row = append(row, sumAlone(t, r, main))
 				} else {
-					row = append(row, t.figure(c, there, main))
+					row = append(row, figure(t, c, there, main))
 				}
 				if spread >= 0 {
-					row = append(row, t.figure(c, there, fields[spread]))
+					row = append(row, figure(t, c, there, fields[spread]))
 				}
 			}
 			row = append(row, ofAlone(r, name, main))
@@ -193,12 +193,12 @@ func (r *rails) sum(f field) (total float64, ok bool) {
 	return total, true
 }
 
-func (t *Table) sumAlone(r *rails, f field) Cell {
+func sumAlone(t *Table, r *rails, f field) Cell {
 	total, ok := r.sum(f)
 	if !ok {
 		return Cell{Text: "-"}
 	}
-	return Cell{Text: f.scale.Format(total), Marks: []int{t.note("the rails' figures alone, added up: they were not measured at once")}}
+	return Cell{Text: f.scale.Format(total), Marks: []int{t.Note("the rails' figures alone, added up: they were not measured at once")}}
 }
 
 // ofAlone is how much of what a rail does alone is left when all run.

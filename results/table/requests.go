@@ -135,12 +135,12 @@ func pieceCosts(items []item) *Table {
 	for _, k := range order {
 		pairs := groups[k]
 		for _, e := range pairs {
-			row := []Cell{{Text: k.head}, {Text: k.operation}, {Text: size(e.list.TotalBytes)}, {Text: pieces(shapeOf(e.list))}, {Text: scale.Format(e.listed), Marks: t.noteFor(e.list)},
-				{Text: scale.Format(e.bulked), Marks: t.noteFor(e.bulk)}, {Text: signed(e.seconds / e.pieces)}, {Text: "-"}, {Text: "-"}}
+			row := []Cell{{Text: k.head}, {Text: k.operation}, {Text: size(e.list.TotalBytes)}, {Text: pieces(shapeOf(e.list))}, {Text: scale.Format(e.listed), Marks: noteFor(t, e.list)},
+				{Text: scale.Format(e.bulked), Marks: noteFor(t, e.bulk)}, {Text: signed(e.seconds / e.pieces)}, {Text: "-"}, {Text: "-"}}
 			if e.bounded {
 				row[7], row[8] = Cell{Text: signed(e.low / e.pieces)}, Cell{Text: signed(e.high / e.pieces)}
 				if e.low <= 0 && e.high >= 0 {
-					row[6].Marks = []int{t.note("the cost of a piece is not told from none")}
+					row[6].Marks = []int{t.Note("the cost of a piece is not told from none")}
 				}
 			}
 			t.Rows = append(t.Rows, row)

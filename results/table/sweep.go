@@ -148,7 +148,7 @@ func sweep(cells []item) *Table {
 		for _, head := range columns {
 			c, there := at[head][s]
 			for _, f := range fields {
-				row = append(row, t.figure(c, there, f))
+				row = append(row, figure(t, c, there, f))
 			}
 		}
 		t.Rows = append(t.Rows, row)
@@ -167,20 +167,20 @@ func pieces(s shape) string {
 	return text + ", " + s.pattern
 }
 
-func (t *Table) figure(c item, there bool, f field) Cell {
+func figure(t *Table, c item, there bool, f field) Cell {
 	if !there {
 		return Cell{Text: ""}
 	}
 	if !c.HasFigure() {
 		if f.main {
-			return t.figureless(c)
+			return figureless(t, c)
 		}
 		return Cell{}
 	}
 	v, ok := f.get(c)
 	if !ok {
 		if f.main {
-			return t.figureless(c)
+			return figureless(t, c)
 		}
 		return Cell{Text: "-"}
 	}
@@ -191,7 +191,7 @@ func (t *Table) figure(c item, there bool, f field) Cell {
 		out.Text = f.scale.Format(v)
 	}
 	if f.main {
-		out.Marks = t.noteFor(c)
+		out.Marks = noteFor(t, c)
 	}
 	return out
 }

@@ -16,6 +16,7 @@ import (
 
 	"hopbench/results"
 	"hopbench/results/matrix"
+	"hopbench/results/page"
 	"hopbench/results/unit"
 )
 
@@ -49,48 +50,21 @@ type Options struct {
 	Judge matrix.Judge
 }
 
-// Align is how a column stands.
-type Align int
+// Table is one table, before it is drawn.
+type Table = page.Table
 
-const (
-	Left Align = iota
-	Right
-	Decimal // right, with the decimal points one above the other
+// Column, Cell and Align are its parts.
+type (
+	Column = page.Column
+	Cell   = page.Cell
+	Align  = page.Align
 )
 
-// Column is one column. Columns that follow each other with the same Group belong together.
-type Column struct {
-	Group string `json:"group,omitempty"`
-	Head  string `json:"head"` // with its unit
-	Align Align  `json:"-"`
-}
-
-// Table is one table, before it is drawn. Cell texts may end in footnote marks such as [1].
-type Table struct {
-	Title   string   `json:"title"`
-	Caption []string `json:"caption,omitempty"` // lines between title and table
-	Columns []Column `json:"columns"`
-	Rows    [][]Cell `json:"rows"`
-	Notes   []string `json:"notes,omitempty"` // note n is marked [n+1]
-	Below   []string `json:"below,omitempty"` // lines beneath, without mark
-}
-
-// Cell is one cell: its text, and the footnotes that belong to it.
-type Cell struct {
-	Text  string `json:"text"`
-	Marks []int  `json:"marks,omitempty"` // from 1
-}
-
-// note adds a footnote, or finds the one that says the same, and returns its mark.
-func (t *Table) note(text string) int {
-	for i, n := range t.Notes {
-		if n == text {
-			return i + 1
-		}
-	}
-	t.Notes = append(t.Notes, text)
-	return len(t.Notes)
-}
+const (
+	Left    = page.Left
+	Right   = page.Right
+	Decimal = page.Decimal
+)
 
 // Page is the tables of some runs and what stands around them.
 type Page struct {
@@ -367,10 +341,10 @@ func waived(items []item) []string {
 }
 
 // noteFor makes the footnotes of a cell's figure.
-func (t *Table) noteFor(c item) []int {
+func noteFor(t *Table, c item) []int {
 	var marks []int
 	add := func(text string) {
-		if m := t.note(text); !slices.Contains(marks, m) {
+		if m := t.Note(text); !slices.Contains(marks, m) {
 			marks = append(marks, m)
 		}
 	}
@@ -405,21 +379,21 @@ func (t *Table) noteFor(c item) []int {
 }
 
 // figureless is the cell of something that has no number to show.
-func (t *Table) figureless(c item) Cell {
+func figureless(t *Table, c item) Cell {
 	switch c.Status {
 	case results.StatusFailed:
 		text := c.Reason
 		if c.Code != "" {
 			text += " [" + c.Code + "]"
 		}
-		return Cell{"failed", []int{t.note(text)}}
+		return Cell{Text: "failed", Marks: []int{t.Note(text)}}
 	case results.StatusWaived:
-		return Cell{"waived", []int{t.note(c.Reason)}}
+		return Cell{Text: "waived", Marks: []int{t.Note(c.Reason)}}
 	case results.StatusPartial:
-		return Cell{"partial", t.noteFor(c)}
+		return Cell{Text: "partial", Marks: noteFor(t, c)}
 	}
 	if c.Verified != nil && !*c.Verified {
-		return Cell{"corrupt", []int{t.note("the payload was not as it should be: the figure is withheld")}}
+		return Cell{Text: "corrupt", Marks: []int{t.Note("the payload was not as it should be: the figure is withheld")}}
 	}
 	return Cell{Text: "-"}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hopbench/results"
+	"hopbench/results/page"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -146,10 +147,10 @@ func render(t *testing.T, o Options, runs ...results.Run) string {
 }
 
 // check holds every text page to its width and to the rule that no figure reads as zero.
-func check(t *testing.T, page string) {
+func check(t *testing.T, text string) {
 	t.Helper()
-	for i, line := range strings.Split(page, "\n") {
-		if n := utf8.RuneCountInString(line); n > defaultWidth {
+	for i, line := range strings.Split(text, "\n") {
+		if n := utf8.RuneCountInString(line); n > page.Width {
 			t.Errorf("line %d takes %d columns: %s", i+1, n, line)
 		}
 		for _, word := range strings.Fields(line) {

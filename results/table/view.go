@@ -29,7 +29,7 @@ func byPath(items []item) []item {
 }
 
 // leftOut says beneath a view's table which cells have no row and why, the count of each reason once.
-func (t *Table) leftOut(reasons map[string]int) {
+func leftOut(t *Table, reasons map[string]int) {
 	for _, r := range slices.Sorted(maps.Keys(reasons)) {
 		t.Below = append(t.Below, fmt.Sprintf("left out: %d cells: %s", reasons[r], r))
 	}
@@ -77,7 +77,7 @@ func perftestTables(items []item) []*Table {
 	lat.Below = []string{"The samples of all rounds stand together; perftest takes one run. Its t_max is the second largest sample, its stdev cuts each deviation to whole microseconds."}
 	var tables []*Table
 	for _, t := range []*Table{bw, lat} {
-		t.leftOut(out[t])
+		leftOut(t, out[t])
 		if len(t.Rows)+len(out[t]) > 0 {
 			tables = append(tables, t)
 		}
@@ -224,7 +224,7 @@ func nvbandwidthTables(items []item) []*Table {
 	if len(t.Rows) > 0 {
 		t.Below = []string{"The first three rounds stand for nvbandwidth's three samples."}
 	}
-	t.leftOut(reasons)
+	leftOut(t, reasons)
 	if len(t.Rows)+len(reasons) == 0 {
 		return nil
 	}

@@ -174,6 +174,9 @@ func (f *meshFlags) first(cmd *cobra.Command, me place, token control.Token, wro
 		}
 		return exitError{1, err}
 	}
+	for _, line := range otherwise(m.Members) {
+		f.say(line)
+	}
 	err = f.measure(cmd, me, m)
 	var said exitError
 	if err != nil && !(errors.As(err, &said) && said.err == nil) { // failed rows are rank 0's to tell, and no failure of the others
@@ -311,12 +314,16 @@ func (f *meshFlags) measure(cmd *cobra.Command, me place, m *mesh.Mesh) error {
 	case err != nil:
 		state, reason = results.StateFailed, err.Error()
 	}
+	kept := w != nil
 	for _, to := range []*results.Writer{stream, w} {
 		if to == nil {
 			continue
 		}
-		if cerr := to.Close(state, reason); cerr != nil && err == nil {
-			err = cerr
+		if cerr := to.Close(state, reason); cerr != nil {
+			kept = kept && to != w
+			if err == nil {
+				err = cerr
+			}
 		}
 	}
 	if !f.records {
@@ -324,7 +331,7 @@ func (f *meshFlags) measure(cmd *cobra.Command, me place, m *mesh.Mesh) error {
 			err = perr
 		}
 	}
-	if f.run.out != "" {
+	if kept {
 		f.say("results are in " + f.run.out)
 	}
 	switch {

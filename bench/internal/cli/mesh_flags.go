@@ -25,8 +25,9 @@ const meshPort = 18517
 
 // meshFlags is the command line of mesh: what a mesh needs beside what run measures.
 type meshFlags struct {
-	env *Env
-	run *runFlags // what is measured
+	env   *Env
+	flags *pflag.FlagSet // all of mesh
+	run   *runFlags      // what is measured
 
 	number, size, local, localSize int
 	firstAt, listenAt              string
@@ -62,6 +63,7 @@ var ofRun = []string{
 
 func (f *meshFlags) define(cmd *cobra.Command) {
 	fs := cmd.Flags()
+	f.flags = fs
 	fs.SortFlags = false
 	fs.IntVar(&f.number, "rank", -1, "number of this rank; else from the engine's environment")
 	fs.IntVar(&f.size, "size", 0, "number of ranks")
@@ -399,6 +401,7 @@ func (f *meshFlags) introduce(me *place) error {
 	if me.member, err = mesh.Place(me.Rank, o); err != nil && wrong == nil {
 		wrong = exitError{1, err}
 	}
+	me.member.Asked = f.asked()
 	if f.run.device != "" { // what was asked for by name is the plan's
 		me.member.Device = nil
 	}

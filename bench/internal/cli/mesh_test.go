@@ -169,6 +169,16 @@ func TestMeshOfProcesses(t *testing.T) {
 	}
 }
 
+// A rank that was given another command line is told of by rank 0, whose own counts.
+func TestMeshOfUnlikeCommandLines(t *testing.T) {
+	r := newRanks(t)
+	args := append([]string{"--metric", "bandwidth"}, quickMesh...)
+	first := r.start(t, nil, numbered(0, 2, args...)...)
+	other := r.start(t, nil, numbered(1, 2, append(args, "--depth", "3")...)...)
+	first.fails(t, 0, "rank 1 on "+hostname(t)+" was started with --depth 3: what counts is the command line of rank 0")
+	other.fails(t, 0)
+}
+
 // What cannot be used on rank 0's host is one row with its reason, and not one a pair.
 func TestMeshOfAllTransports(t *testing.T) {
 	r := newRanks(t)

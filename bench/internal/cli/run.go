@@ -201,7 +201,7 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 			}
 		}
 	}
-	if len(run.Cells) > 0 && !f.json {
+	if anyFigure(run.Cells) && !f.json {
 		if perr := f.print(run); perr != nil && err == nil {
 			err = perr
 		}
@@ -222,7 +222,11 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 func (f *runFlags) verdict(cells []results.Cell, c selection) error {
 	failed, waived, status := 0, "", 1
 	var reason, code string
+	var reasons []string // each once
 	for _, cell := range cells {
+		if why := cell.Transport + ": " + cell.Reason; cell.Status != results.StatusOK && !slices.Contains(reasons, why) {
+			reasons = append(reasons, why)
+		}
 		switch cell.Status {
 		case results.StatusFailed:
 			if failed++; failed == 1 {
@@ -245,6 +249,13 @@ func (f *runFlags) verdict(cells []results.Cell, c selection) error {
 		}
 		return exitError{code: exit}
 	}
+	if !anyFigure(cells) { // there were no tables for them to stand beneath
+		for _, why := range reasons {
+			if why != reason && (failed > 0 || why != waived) {
+				fmt.Fprintf(f.env.Stderr, "hopbench: %s\n", why)
+			}
+		}
+	}
 	switch {
 	case failed > 0:
 		return said(status, fmt.Sprintf("%d of %d cells failed; the first: %s", failed, len(cells), reason))
@@ -252,6 +263,11 @@ func (f *runFlags) verdict(cells []results.Cell, c selection) error {
 		return said(3, waived)
 	}
 	return nil
+}
+
+// anyFigure says whether there is something to print tables of: without a figure they would say one reason many times.
+func anyFigure(cells []results.Cell) bool {
+	return slices.ContainsFunc(cells, func(c results.Cell) bool { return c.HasFigure() })
 }
 
 // print writes the run's tables.

@@ -15,6 +15,7 @@ import (
 	"hopbench/bench/ttft/link"
 	"hopbench/bench/ttft/question"
 	"hopbench/bench/ttft/report"
+	"hopbench/results/page"
 	"hopbench/results/unit"
 )
 
@@ -246,8 +247,9 @@ func (f *ttftFlags) tables(w io.Writer, s *ttft.Scenario, list []*ttft.Projectio
 		return nil
 	}
 	p := list[0]
+	line := func(mark, text string) { page.Paragraph(w, mark, text, page.Width) }
 	fmt.Fprintf(w, "%s, %.0f prompt tokens, %s, %s\n", s.Model.Name, p.Input, s.Engine.Name, report.OverlapName(s.Overlap))
-	fmt.Fprintf(w, "a request moves %s, %s in %s of %s over %s\n", report.Bytes(p.Request.WireBytes), report.Bytes(p.Request.NICBytes), unit.Count(p.Request.Descriptors, "piece"), report.Bytes(p.Request.PieceBytes), p.Request.NIC)
+	line("", fmt.Sprintf("a request moves %s, %s in %s of %s over %s", report.Bytes(p.Request.WireBytes), report.Bytes(p.Request.NICBytes), unit.Count(p.Request.Descriptors, "piece"), report.Bytes(p.Request.PieceBytes), p.Request.NIC))
 	var recorded, spread []*ttft.Projection
 	for _, p := range list {
 		if p.Scenario.Load.Spread {
@@ -273,7 +275,7 @@ func (f *ttftFlags) tables(w io.Writer, s *ttft.Scenario, list []*ttft.Projectio
 	}
 	fmt.Fprintln(w, "assumed")
 	for _, a := range report.Assumptions(list[0]) {
-		fmt.Fprintf(w, "  %s\n", a)
+		line("  - ", a)
 	}
 	return nil
 }

@@ -25,8 +25,9 @@ var rooms = []room{
 	{"results/stat", []string{"results/unit"}, "statistics know samples, not records"},
 	{"results", []string{"results/unit", "results/stat"}, "records are read on a laptop, without anything that measures"},
 	{"results/matrix", []string{"results", "results/unit"}, "the answer of a mesh is arithmetic on its cells"},
-	{"results/table", []string{"results", "results/unit", "results/stat", "results/matrix"}, "tables are drawn from records, and from the matrices that they make"},
-	{"results/compare", []string{"results", "results/unit", "results/stat", "results/matrix"}, "what changed between two meshes is told as what is slow in one"},
+	{"results/page", []string{"results/unit"}, "the layout of a page knows nothing of what stands on it"},
+	{"results/table", []string{"results", "results/unit", "results/stat", "results/matrix", "results/page"}, "tables are drawn from records, and from the matrices that they make"},
+	{"results/compare", []string{"results", "results/unit", "results/stat", "results/matrix", "results/page"}, "what changed between two meshes is told as what is slow in one"},
 	{"results/*", []string{"results", "results/unit", "results/stat"}, "what is made of records stands beside the others, not on them"},
 	{"plots/...", []string{"results/...", "bench/kvcache", "bench/ttft/...", "plots/..."}, "a figure is drawn from records and projections; topology comes as a neutral graph"},
 
@@ -55,7 +56,7 @@ var rooms = []room{
 
 	{"bench/kvcache/...", []string{"results/unit", "bench/kvcache/..."}, "the geometry of a cache is arithmetic on a config.json"},
 	{"bench/report/...", []string{"results/...", "plots", "bench/kvcache", "bench/ttft/...", "bench/report/..."}, "a report is made of records, tables, figures and projections, on a laptop"},
-	{"bench/ttft/...", []string{"results", "results/unit", "results/stat", "bench/kvcache", "bench/ttft/..."}, "a projection is made of records and geometry, on a laptop"},
+	{"bench/ttft/...", []string{"results", "results/unit", "results/stat", "results/page", "bench/kvcache", "bench/ttft/..."}, "a projection is made of records and geometry, on a laptop"},
 	{"bench/internal/nettest", nil, "namespaces and peers for the tests of the command"},
 	{"bench/internal/house", nil, "tests of the repository"},
 	{"bench/internal/cli", []string{"bench/...", "results/...", "plots/...", "harness/...", "transports", "transports/fault", "transports/mem", "transports/topo", "transports/topo/*"}, "the command knows everything but the list of transports, which is injected so that tests can give it their own"},

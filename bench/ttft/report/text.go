@@ -12,6 +12,7 @@ import (
 	"hopbench/bench/ttft"
 	"hopbench/bench/ttft/ask"
 	"hopbench/bench/ttft/example"
+	"hopbench/results/page"
 	"hopbench/results/unit"
 )
 
@@ -54,68 +55,41 @@ func Assumptions(p *ttft.Projection) []string {
 
 // Table writes one row a projection, the parts in the order in which they pass.
 func Table(w io.Writer, list []*ttft.Projection) error {
-	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "link\ttransfer is\tTTFT p50\tp90\tp99\tqueue\tprefill\ttransfer\torchestr.\tfirst step\tlink busy\tprefill busy\t")
-	notes := footnotes{}
-	names := make([]string, len(list))
-	width := 0
-	for i, p := range list {
-		names[i] = p.Link.Label + notes.marks(p.Warnings)
-		width = max(width, len([]rune(names[i])))
-	}
-	for i, p := range list {
-		name := names[i] + strings.Repeat(" ", width-len([]rune(names[i])))
+	const tail, parts, busy = "TTFT", "mean of the requests around p50", "busy"
+	t := &page.Table{Title: "Time to first token on each link", Columns: []page.Column{
+		{Head: "link"}, {Head: "transfer is"},
+		{Group: tail, Head: "p50", Align: page.Right}, {Group: tail, Head: "p90", Align: page.Right}, {Group: tail, Head: "p99", Align: page.Right},
+		{Group: parts, Head: "queue", Align: page.Right}, {Group: parts, Head: "prefill", Align: page.Right}, {Group: parts, Head: "transfer", Align: page.Right},
+		{Group: parts, Head: "orchestr.", Align: page.Right}, {Group: parts, Head: "first step", Align: page.Right},
+		{Group: busy, Head: "link", Align: page.Right}, {Group: busy, Head: "prefill", Align: page.Right},
+	}}
+	for _, p := range list {
+		var marks []int
+		for _, warning := range p.Warnings {
+			marks = append(marks, t.Note(warning))
+		}
+		texts := []string{p.Link.Label, p.Link.Provenance}
 		u := p.Result.Utilisation
 		if p.Unserviceable != nil {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t\t\t\t\t\t\t\t%s\t%s\t\n", name, p.Link.Provenance, "never", percent(most(u.Egress, u.Ingress, u.Spine)), percent(u.Prefill))
-			notes.add(p.Link.Label + ": " + p.Unserviceable.Error())
-			continue
+			marks = append(marks, t.Note(p.Link.Label+": "+p.Unserviceable.Error()))
+			texts = append(texts, "never", "", "", "", "", "", "", "")
+		} else {
+			tt, m := &p.Result.TTFT, &p.Result.Median
+			p50 := opt(tt.P50)
+			if r := p.P50; r != nil && r.High != nil {
+				p50 += fmt.Sprintf(" (%s-%s)", Seconds(*r.Low), Seconds(*r.High))
+			}
+			texts = append(texts, p50, opt(tt.P90), opt(tt.P99), Seconds(m.Queue), Seconds(m.Prefill), Seconds(m.Transfer), Seconds(m.Orchestration), Seconds(m.FirstDecode))
 		}
-		t, m := &p.Result.TTFT, &p.Result.Median
-		p50 := opt(t.P50)
-		if r := p.P50; r != nil && r.High != nil {
-			p50 += fmt.Sprintf(" (%s-%s)", Seconds(*r.Low), Seconds(*r.High))
+		texts = append(texts, percent(most(u.Egress, u.Ingress, u.Spine)), percent(u.Prefill))
+		row := make([]page.Cell, len(texts))
+		for i, text := range texts {
+			row[i].Text = text
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, p.Link.Provenance, p50, opt(t.P90), opt(t.P99),
-			Seconds(m.Queue), Seconds(m.Prefill), Seconds(m.Transfer), Seconds(m.Orchestration), Seconds(m.FirstDecode),
-			percent(most(u.Egress, u.Ingress, u.Spine)), percent(u.Prefill))
+		row[0].Marks = marks
+		t.Rows = append(t.Rows, row)
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w, "parts are the mean of the requests around p50")
-	return notes.write(w)
-}
-
-// footnotes numbers the warnings, each once.
-type footnotes map[string]int
-
-func (f footnotes) add(text string) int {
-	if f[text] == 0 {
-		f[text] = len(f) + 1
-	}
-	return f[text]
-}
-
-func (f footnotes) marks(list []string) string {
-	var b strings.Builder
-	for _, t := range list {
-		fmt.Fprintf(&b, "[%d]", f.add(t))
-	}
-	return b.String()
-}
-
-func (f footnotes) write(w io.Writer) error {
-	texts := make([]string, len(f))
-	for t, n := range f {
-		texts[n-1] = t
-	}
-	for i, t := range texts {
-		if _, err := fmt.Fprintf(w, "[%d] %s\n", i+1, t); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.Text(w, page.Width)
 }
 
 // Paragraph is fit to paste into a plan: what moves, how long it takes, what
