@@ -158,7 +158,11 @@ func (t *Table) Text(out io.Writer, columns int) error {
 		for _, b := range all[:fixed] {
 			room -= b.width + gap
 		}
-		if room >= 0 {
+		widest := 0 // of what may stand on a part of its own
+		for _, b := range all[fixed:] {
+			widest = max(widest, b.width+gap)
+		}
+		if room >= widest {
 			break
 		}
 	}

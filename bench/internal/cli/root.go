@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"hopbench/bench/report"
+	"hopbench/results/page"
 	"hopbench/transports"
 	"hopbench/transports/fault"
 )
@@ -198,6 +199,8 @@ for by name is not usable here. Where several apply, 2 comes before 1 before 3.`
 	for _, subcommand := range subcommands {
 		root.AddCommand(subcommand(env))
 	}
+	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages", fmt.Sprintf(".LocalFlags.FlagUsagesWrapped %d", page.Width),
+		".InheritedFlags.FlagUsages", fmt.Sprintf(".InheritedFlags.FlagUsagesWrapped %d", page.Width)).Replace(root.UsageTemplate()))
 	root.SetHelpCommand(newHelp(root))
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
