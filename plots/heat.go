@@ -151,7 +151,7 @@ func Heat(runs []results.Run, o Options) (*Figure, error) {
 		}
 	}
 	if len(f.panels) == 0 {
-		return nil, g.empty("bandwidth of pairs or rails")
+		return nil, fmt.Errorf("bandwidth of pairs or rails: %w: it takes rows of hopbench mesh, or of hopbench run with --gpus, --rails or several devices", ErrEmpty)
 	}
 	if len(runs) == 1 {
 		notes = append(notes, outOfLine(mesh)...)

@@ -19,7 +19,7 @@ func Phases(runs []results.Run, o Options) (*Figure, error) {
 		return nil, err
 	}
 	if len(g.entries) == 0 {
-		return nil, g.empty("phases of staged transfers")
+		return nil, fmt.Errorf("phases of staged transfers: %w: it takes rows of GPU memory that was staged through the host, such as those of hopbench run --transport tcp --mem cuda:0", ErrEmpty)
 	}
 	f := newFigure(o, "Phases of staged transfers", "Bar: each phase by itself, over all rounds. Tick: the time that passed, as phases overlap.")
 	rows := rowsOf(g.entries)

@@ -89,6 +89,7 @@ func TestCompareCommand(t *testing.T) {
 		{"compare ONE NEW", 1, "cannot fail"},
 		{"compare OLD OLD", 0, "the same file"},
 		{"compare OLD OLD --fail-on regression", 1, "the same file"},
+		{"compare OLD OLD --fail-on undecided", 1, "the same file stands on both sides\n"},
 		{"compare OLD EMPTY", 2, "empty.jsonl"},
 		{"compare OLD NONE", 2, "no such file"},
 		{"compare NEW OLD --noise OLD", 0, "improvement"},

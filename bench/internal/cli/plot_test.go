@@ -57,6 +57,8 @@ func TestPlot(t *testing.T) {
 		{"kind", []string{file, "--kind", "bandwith", "--out", svg}, 2, "did you mean bandwidth?"},
 		{"double", []string{double, "--out", svg, "--force"}, 2, "realm double"},
 		{"empty", []string{empty, "--out", svg, "--force"}, 2, "empty.jsonl"},
+		{"a map of what has no pairs", []string{file, "--kind", "heat", "--out", filepath.Join(dir, "h.svg")}, 2, "it takes rows of hopbench mesh"},
+		{"phases of what was not staged", []string{file, "--kind", "phases", "--out", filepath.Join(dir, "h.svg")}, 2, "--mem cuda:0"},
 		{"no cell", []string{none, "--out", svg, "--force"}, 2, "nothing to draw"},
 		{"missing folder", []string{file, "--out", filepath.Join(dir, "no", "b.svg")}, 2, "--out"},
 		{"no such cell", []string{file, "--out", svg, "--force", "--cells", "roce/*"}, 2, "no cell's name matches"},
