@@ -129,7 +129,8 @@ func recordedTable(name string, cells []recorded, comparisons int) (text string,
 	return b.String(), alarms, found
 }
 
-// The promises on real noise: false alarms always; power where the cell's noise is the 3 % that the promise is made for.
+// The promises on real noise: false alarms always; power where the cell's noise is the 3 % that the promise is made for, whichever of those cells is
+// slowed. That noise leaves bursts out, and a burst of retries may cover much of a comparison of one cell: no cell may stand far below the promise.
 func TestRecordedNoise(t *testing.T) {
 	machines := loadRecorded(t)
 	if len(machines) == 0 {
@@ -141,14 +142,22 @@ func TestRecordedNoise(t *testing.T) {
 		if alarms > 50 {
 			t.Errorf("%s: %d false alarms in 1,000 comparisons", name, alarms)
 		}
+		var all [2]float64
+		n := 0.0
 		for _, c := range cells {
 			if c.spread() > 0.03 {
 				t.Logf("%s: noise of %.1f %% is above the 3 %% that the power is stated for", c.name, 100*c.spread())
 				continue
 			}
-			if share := found[c.name]; share[0] < 0.80 || share[1] < 0.99 {
+			share := found[c.name]
+			all[0], all[1], n = all[0]+share[0], all[1]+share[1], n+1
+			if share[0] < 0.80 || share[1] < 0.95 {
 				t.Errorf("%s: 5 %% found in %.1f %%, 10 %% in %.1f %%", c.name, 100*share[0], 100*share[1])
 			}
 		}
+		if n == 0 || all[0]/n < 0.80 || all[1]/n < 0.99 {
+			t.Errorf("%s: of %g cells 5 %% found in %.1f %%, 10 %% in %.1f %%", name, n, 100*all[0]/n, 100*all[1]/n)
+		}
+		t.Logf("%s: over %g cells 5 %% found in %.1f %%, 10 %% in %.1f %%", name, n, 100*all[0]/n, 100*all[1]/n)
 	}
 }
