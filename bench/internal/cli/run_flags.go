@@ -215,8 +215,9 @@ func (f *runFlags) plan(cmd *cobra.Command) (harness.Plan, selection, error) {
 			return p, none, err
 		}
 	}
-	for name, n := range map[string]int{"pieces": f.pieces, "batch": f.batch} {
-		if n < 1 {
+	counts := map[string]int{"pieces": f.pieces, "batch": f.batch}
+	for _, name := range sortedKeys(counts) {
+		if n := counts[name]; n < 1 {
 			return fail(name, fmt.Errorf("%d; at least 1", n))
 		}
 	}

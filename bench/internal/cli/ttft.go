@@ -387,11 +387,12 @@ func (f *ttftFlags) ranges(cmd *cobra.Command) error {
 			return usagef("--%s must be at least %d, not %d", x.flag, x.least, x.value)
 		}
 	}
-	for flag, d := range map[string]time.Duration{
+	times := map[string]time.Duration{
 		"handover": f.handover, "router": f.router, "prefill-floor": f.floor, "decode-step-each": f.stepEach, "limit": f.limit, "descriptor-cost": f.descriptor,
 		"aggregated-p50": f.aggP50, "aggregated-p99": f.aggP99,
-	} {
-		if d < 0 {
+	}
+	for _, flag := range sortedKeys(times) {
+		if d := times[flag]; d < 0 {
 			return usagef("--%s must not be less than 0, as %v is", flag, d)
 		}
 	}
@@ -417,8 +418,9 @@ func mechanism(name string) (sim.Mechanism, error) {
 func (f *ttftFlags) load(cmd *cobra.Command, s *ttft.Scenario) error {
 	set := cmd.Flags().Changed
 	l := ttft.Load{Rate: f.arrivals, Concurrency: f.concurrency, Speed: f.speed, Requests: f.requests, Output: f.osl}
-	for flag, v := range map[string]float64{"rate": f.arrivals, "concurrency": float64(f.concurrency), "speed": f.speed, "requests": float64(f.requests)} {
-		if set(flag) && !(v > 0 && !math.IsInf(v, 0)) {
+	figures := map[string]float64{"rate": f.arrivals, "concurrency": float64(f.concurrency), "speed": f.speed, "requests": float64(f.requests)}
+	for _, flag := range sortedKeys(figures) {
+		if v := figures[flag]; set(flag) && !(v > 0 && !math.IsInf(v, 0)) {
 			return usagef("--%s must be above 0, not %g", flag, v)
 		}
 	}
