@@ -5,22 +5,42 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"hopbench/results"
 	"hopbench/transports"
 )
 
-// losses tells what the devices lost or repeated during the rounds, in the order of the names.
+// losses tells what the devices lost or repeated during the rounds, in one warning: by name, and by side where the sides counted unlike.
 func losses(c *results.Counters) (warnings []string) {
 	if c == nil {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Events)) {
-		if n := c.Events[name]; n > 0 {
-			warnings = append(warnings, fmt.Sprintf("%s: %d during the rounds", name, n))
+	sides := map[string][2]int64{}
+	for name, n := range c.Events {
+		side, what, _ := strings.Cut(name, " ")
+		both := sides[what]
+		both[map[string]int{"initiator": 0, "target": 1}[side]] = n
+		sides[what] = both
+	}
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(sides)) {
+		switch n := sides[what]; {
+		case n[0] == 0 && n[1] == 0:
+		case n[0] == n[1]:
+			parts = append(parts, fmt.Sprintf("%s %d on both sides", what, n[0]))
+		case n[1] == 0:
+			parts = append(parts, fmt.Sprintf("%s %d on the initiator's side", what, n[0]))
+		case n[0] == 0:
+			parts = append(parts, fmt.Sprintf("%s %d on the target's side", what, n[1]))
+		default:
+			parts = append(parts, fmt.Sprintf("%s %d on the initiator's side and %d on the target's", what, n[0], n[1]))
 		}
 	}
-	return warnings
+	if len(parts) == 0 {
+		return nil
+	}
+	return []string{"counted during the rounds: " + strings.Join(parts, ", ")}
 }
 
 // counters sums what the kernel or the device counted, and says whether it covers our own count.

@@ -11,6 +11,7 @@ import (
 
 	"hopbench/harness/hostinfo"
 	"hopbench/results"
+	"hopbench/results/unit"
 	"hopbench/transports/fault"
 )
 
@@ -270,7 +271,7 @@ func (r *flows) step(ctx context.Context, s *Step, transport string, sink Sink, 
 			if len(m.tracks) > 1 && c.HasFigure() {
 				c.Settings["start_spread_seconds"] = fmt.Sprintf("%.6f", spread)
 				if share > mostSpread {
-					c.Warnings = append(c.Warnings, fmt.Sprintf("the flows' loops began up to %.1f %% of a round apart: they ran together for the rest of it only", 100*share))
+					c.Warnings = append(c.Warnings, apart(spread, share, "they ran together for the rest of it only"))
 				}
 			}
 			given++
@@ -285,6 +286,14 @@ func (r *flows) step(ctx context.Context, s *Step, transport string, sink Sink, 
 		}
 	}
 	return given, nil
+}
+
+// apart tells how far apart loops may have begun, and what follows where that is less than a whole loop.
+func apart(seconds, share float64, follows string) string {
+	if share >= 1 {
+		return fmt.Sprintf("the flows' loops may have begun %s apart, which is longer than a loop: it is not shown that they ran together", unit.Seconds(seconds))
+	}
+	return fmt.Sprintf("the flows' loops may have begun up to %.0f %% of a round apart: %s", 100*share, follows)
 }
 
 // mostSpread is the share of a round by which the starts may differ without a warning.
@@ -398,7 +407,7 @@ func (m *measurement) aggregate(s *Step) *results.Cell {
 	if spread, share := m.spread(); len(m.tracks) > 1 {
 		c.Settings["start_spread_seconds"] = fmt.Sprintf("%.6f", spread)
 		if share > mostSpread {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("the flows' loops began up to %.1f %% of a round apart: the sum holds flows that did not run together all the time", 100*share))
+			c.Warnings = append(c.Warnings, apart(spread, share, "the sum holds flows that did not run together all the time"))
 		}
 	}
 	return c

@@ -66,7 +66,7 @@ func TestLossesStandInTheRow(t *testing.T) {
 	if got == nil || got.Events["initiator out_of_sequence"] != 6 || len(got.Events) != 2 || got.Agree != nil {
 		t.Fatalf("%+v", got)
 	}
-	if want := []string{"initiator out_of_sequence: 6 during the rounds"}; !slices.Equal(losses(got), want) { // what counted nothing is not told
+	if want := []string{"counted during the rounds: out_of_sequence 6 on the initiator's side"}; !slices.Equal(losses(got), want) { // what counted nothing is not told
 		t.Errorf("warnings %q, want %q", losses(got), want)
 	}
 	read := map[string]results.Reading{}
@@ -94,7 +94,7 @@ func TestCountersStandInOneOrder(t *testing.T) {
 		if first == nil {
 			first = got
 		}
-		if !slices.Equal(readingNames(first), readingNames(got)) || !slices.Equal(losses(first), losses(got)) || len(losses(got)) != 10 {
+		if !slices.Equal(readingNames(first), readingNames(got)) || !slices.Equal(losses(first), losses(got)) || !strings.HasPrefix(losses(got)[0], "counted during the rounds: ack_deferred 4 on both sides, completer_retry_err 4 on both sides, ") {
 			t.Fatalf("%q and %q; %q", readingNames(first), readingNames(got), losses(got))
 		}
 	}

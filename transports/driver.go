@@ -32,6 +32,8 @@ type Setting struct {
 	Usage   string // one line for help
 	Default string
 	Check   func(value string) error // nil for a value that the driver takes; nil Check takes all
+	// GPUMemory says that it has an effect on GPU memory alone.
+	GPUMemory bool
 }
 
 // Options is what one side is opened with.

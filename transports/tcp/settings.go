@@ -31,8 +31,8 @@ var settings = []transports.Setting{
 	{Name: settingCongestion, Usage: "TCP congestion control of the data sockets (cubic, bbr, reno, ...); empty takes the kernel's default", Default: ""},
 	{Name: settingZerocopy, Usage: "send with MSG_ZEROCOPY: true or false; pays on a real NIC only", Default: "false", Check: checkBool},
 	{Name: settingDataPort, Usage: "port on which this side takes data connections; 0 lets the kernel choose", Default: "0", Check: checkPort},
-	{Name: settingChunk, Usage: "bytes of a chunk between a GPU and the wire; 0 calibrates", Default: "0", Check: checkBuffer},
-	{Name: settingRing, Usage: "chunks of the ring between a GPU and the wire; 0 calibrates, 1 overlaps nothing", Default: "0", Check: checkRing},
+	{Name: settingChunk, Usage: "bytes of a chunk between a GPU and the wire; 0 calibrates", Default: "0", Check: checkBuffer, GPUMemory: true},
+	{Name: settingRing, Usage: "chunks of the ring between a GPU and the wire; 0 calibrates, 1 overlaps nothing", Default: "0", Check: checkRing, GPUMemory: true},
 }
 
 func checkBuffer(v string) error {

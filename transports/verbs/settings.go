@@ -36,6 +36,11 @@ func choice(name, usage, preset string, more ...string) transports.Setting {
 	}}
 }
 
+func ofGPU(s transports.Setting) transports.Setting {
+	s.GPUMemory = true
+	return s
+}
+
 // settings are the same for both link layers; those of an Ethernet header say so in their usage.
 func settings() []transports.Setting {
 	return []transports.Setting{
@@ -60,9 +65,9 @@ func settings() []transports.Setting {
 		number("sge", "pieces that one work request gathers (auto: up to 8 for lists of pieces)", "auto", 1, 32),
 		choice("relaxed-ordering", "let the device reorder its writes to memory", "off", "on"),
 		choice("pong", "how the initiator of a write ping-pong sees the answer: its memory, or a completion", "auto", "memory", "completion"),
-		choice("gpu-direct", "how GPU memory is reached (auto: dmabuf, then peermem, then staged through host memory)", "auto", "dmabuf", "peermem", "staged"),
-		number("staging-chunk", "bytes of a chunk between a GPU and the wire; 0 calibrates", "0", 0, 1<<30),
-		number("staging-depth", "chunks of the ring between a GPU and the wire; 0 calibrates, 1 overlaps nothing", "0", 0, 1024),
+		ofGPU(choice("gpu-direct", "how GPU memory is reached (auto: dmabuf, then peermem, then staged through host memory)", "auto", "dmabuf", "peermem", "staged")),
+		ofGPU(number("staging-chunk", "bytes of a chunk between a GPU and the wire; 0 calibrates", "0", 0, 1<<30)),
+		ofGPU(number("staging-depth", "chunks of the ring between a GPU and the wire; 0 calibrates, 1 overlaps nothing", "0", 0, 1024)),
 	}
 }
 

@@ -111,7 +111,7 @@ func (f *runFlags) define(cmd *cobra.Command) {
 	fs.StringVar(&f.hugePages, "huge-pages", "", "transparent, 2MiB or 1GiB pages under host buffers")
 	fs.IntVar(&f.numaNode, "numa-node", -1, "NUMA node of host buffers; -1 for no wish")
 	fs.StringVar(&f.device, "device", "", "device of this side: a network interface, an RDMA device; a list a,b measures rails: each alone, then all at once")
-	fs.StringVar(&f.remoteDevice, "remote-device", "", "device of the peer's side; for a list as many, and the same names unless given")
+	fs.StringVar(&f.remoteDevice, "remote-device", "", "device of the peer's side; without --peer the same as --device unless given; for a list as many, and the same names unless given")
 	f.settings = map[string]*string{}
 	for _, t := range f.env.Drivers {
 		for _, s := range t.Settings() {
@@ -307,7 +307,43 @@ func (f *runFlags) plan(cmd *cobra.Command) (harness.Plan, selection, error) {
 	default:
 		c.named = true
 	}
-	return p, c, nil
+	if f.peer == "" && given("device") && !strings.Contains(p.Device, ",") {
+		set(p.RemoteDevice == "", &p.RemoteDevice, p.Device) // both sides are this host
+	}
+	return p, c, f.idleSettings(cmd, &p, c)
+}
+
+// idleSettings refuses settings of GPU memory where no side has any: they would have no effect.
+func (f *runFlags) idleSettings(cmd *cobra.Command, p *harness.Plan, c selection) error {
+	value, flag := map[string]string{}, map[string]string{}
+	for name, v := range f.settings {
+		if cmd.Flags().Changed(name) {
+			value[name], flag[name] = *v, "--"+name+" "+*v
+		}
+	}
+	for _, pair := range f.remote {
+		name, v, _ := strings.Cut(pair, "=")
+		value[name], flag[name] = v, "--remote "+pair
+	}
+	gpu := strings.HasPrefix(p.LocalMemory, "cuda") || strings.HasPrefix(p.RemoteMemory, "cuda") || f.between.gpus != ""
+	for _, name := range sortedKeys(value) {
+		known, effect := false, false
+		for _, d := range f.env.Drivers {
+			if c.named && !slices.Contains(p.Transports, d.Name()) {
+				continue
+			}
+			for _, s := range d.Settings() {
+				if s.Name == name {
+					known = true
+					effect = effect || gpu || !s.GPUMemory || value[name] == s.Default
+				}
+			}
+		}
+		if known && !effect {
+			return usagef("%s: it is about GPU memory, and both sides' is %s (--mem)", flag[name], p.LocalMemory)
+		}
+	}
+	return nil
 }
 
 func set[T any](when bool, to *T, v T) {
