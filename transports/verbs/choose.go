@@ -83,7 +83,7 @@ func (d driver) choose(o transports.Options) (*chosen, error) {
 		port = p
 	}
 	all := candidates(list, host, o)
-	var passed []string
+	var passed, others []string // others: those with another link layer
 	var first error
 	found := false
 	for _, c := range all {
@@ -99,6 +99,9 @@ func (d driver) choose(o transports.Options) (*chosen, error) {
 			return got, nil
 		}
 		passed = append(passed, err.Error())
+		if fault.CodeOf(err) == fault.RDMALinkLayer {
+			others = append(others, fmt.Sprintf("%s:%d (%s)", c.device.Name, c.facts.Port, cmp.Or(c.facts.LinkLayer, "Unknown")))
+		}
 		// The nearest to usable speaks for all: a wrong link layer is the weakest of reasons.
 		if first == nil || fault.CodeOf(first) == fault.RDMALinkLayer {
 			first = err
@@ -110,6 +113,9 @@ func (d driver) choose(o transports.Options) (*chosen, error) {
 			names = append(names, fmt.Sprintf("%s:%d", c.device.Name, c.facts.Port))
 		}
 		return nil, fault.New(fault.RDMANoDevice, "choose an RDMA device", o.Device, "there is no such device or port; there is %s", strings.Join(names, ", "))
+	}
+	if len(others) > 1 && len(others) == len(passed) {
+		return nil, fault.New(fault.RDMALinkLayer, "choose an RDMA device", "", "no port speaks %s; there is %s", d.text, strings.Join(others, ", "))
 	}
 	var e *fault.Error
 	if errors.As(first, &e) && len(passed) > 1 {

@@ -187,7 +187,7 @@ func TestChoiceIsRefusedInWords(t *testing.T) {
 	o.Device = "rxe0"
 	wantCode(t, open(RoCE(), o), fault.RDMANoGID, "77", "10.9.0.1")
 	wantCode(t, open(RoCE(), transports.Options{Device: "mlx5_9"}), fault.RDMANoDevice, "rxe0")
-	wantCode(t, open(InfiniBand(), transports.Options{}), fault.RDMALinkLayer, "Ethernet")
+	wantCode(t, open(InfiniBand(), transports.Options{}), fault.RDMALinkLayer, "no port speaks InfiniBand", "rxe0:1 (Ethernet), rxe1:1 (Ethernet), rxe6:1 (Ethernet)")
 	wantCode(t, open(RoCE(), set("mtu", "1500")), fault.SettingInvalid, "1500")
 	_, err := connect(t, setup{options: [2]transports.Options{{Device: "rxe0"}, {Device: "rxe6", Settings: map[string]string{"gid-index": "1"}}},
 		tamper: func(to int, r *transports.Remote) {
