@@ -1,6 +1,7 @@
 package transporttest
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -325,7 +326,7 @@ func pingpong(t T, c Config) {
 // checkEcho compares what a ping-pong left, but for the last byte of each message, which a transport may use as its mark.
 func (p *pair) checkEcho(list transports.List, reply uint64, what string) {
 	p.t.Helper()
-	wantA, wantB := content('a', p.round, p.ba.Len()), content('b', p.round, p.bb.Len())
+	wantA, wantB := bytes.Clone(p.srcA), bytes.Clone(p.srcB)
 	a, b := make([]byte, len(wantA)), make([]byte, len(wantB))
 	if p.ba.CopyOut(0, a) != nil || p.bb.CopyOut(0, b) != nil {
 		p.t.Fatalf("%s: cannot read back", what)
