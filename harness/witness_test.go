@@ -126,3 +126,18 @@ func TestFigureAboveItsLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestApart: what may have begun a whole loop apart is not said to have run together.
+func TestApart(t *testing.T) {
+	for _, c := range []struct {
+		seconds, share float64
+		want           string
+	}{
+		{0.004, 0.2, "the flows' loops may have begun up to 20 % of a round apart: the rest"},
+		{0.92, 46, "the flows' loops may have begun 920 ms apart, which is longer than a loop: it is not shown that they ran together"},
+	} {
+		if got := apart(c.seconds, c.share, "the rest"); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

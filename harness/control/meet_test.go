@@ -294,7 +294,7 @@ func TestTheIntroductionIsProved(t *testing.T) {
 }
 
 func FuzzReadIntroduction(f *testing.F) {
-	for _, m := range []Member{{}, {Number: 1, Size: 2, Host: "a"}, {Number: MaxRanks, Size: -1, Host: "\x1b[31m", Device: map[string]string{"netdev": "\n"}, Rails: []Rail{{"\t", "x"}}}} {
+	for _, m := range []Member{{}, {Number: 1, Size: 2, Host: "a"}, {Number: MaxRanks, Size: -1, Host: "\x1b[31m", Device: map[string]string{"netdev": "\n"}, Rails: []Rail{{"\t", "x"}}}, {Host: "a", Asked: []string{"--op \x1b[31m", ""}}, {Host: "a", Asked: make([]string, maxAsked+1)}} {
 		b, err := m.introduction()
 		if err != nil {
 			f.Fatal(err)
@@ -303,6 +303,7 @@ func FuzzReadIntroduction(f *testing.F) {
 	}
 	f.Add([]byte{0xff, 0xff})
 	f.Add([]byte{0, 2, '{', '}'})
+	f.Add([]byte("\x00\x17{\"host\":\"a\",\"asked\":[]}"))
 	f.Add([]byte("\x00\x2a{\"number\":1,\"size\":1e99,\"bind\":\"::ffff:1.2.3\"}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, said, err := readIntroduction(bytes.NewReader(b))
@@ -319,6 +320,14 @@ func FuzzReadIntroduction(f *testing.F) {
 			if clean(text, 4096) != text || len(text) > maxVerdict+64 {
 				t.Fatalf("a terminal is shown %q", text)
 			}
+		}
+		for _, flag := range m.Asked {
+			if clean(flag, maxName) != flag {
+				t.Fatalf("a terminal is shown %q", flag)
+			}
+		}
+		if len(m.Asked) > maxAsked {
+			t.Fatalf("%d flags", len(m.Asked))
 		}
 		for _, r := range m.Rails {
 			if clean(r.Device+r.Memory, 4096) != r.Device+r.Memory {

@@ -114,7 +114,9 @@ func (m Member) checked() (Member, error) {
 	for i, r := range m.Rails {
 		m.Rails[i] = Rail{clean(r.Device, maxName), clean(r.Memory, maxName)}
 	}
-	m.Asked = slices.Clone(m.Asked)
+	if m.Asked = slices.Clone(m.Asked); len(m.Asked) == 0 {
+		m.Asked = nil
+	}
 	for i, flag := range m.Asked {
 		m.Asked[i] = clean(flag, maxName)
 	}

@@ -310,6 +310,26 @@ func TestNamespaceMeshLinkCut(t *testing.T) {
 	contains(t, all[0].stderr.String(), "node1 to node5")
 }
 
+// A result file that could not be kept whole is not said to hold the results.
+func TestNamespaceMeshDiskFull(t *testing.T) {
+	f := newFabric(t, 3)
+	disk := filepath.Join(f.dir, "disk")
+	must(t, os.Mkdir(disk, 0o755))
+	if err := syscall.Mount("hopbench-test", disk, "tmpfs", 0, "size=16k"); err != nil {
+		t.Fatalf("mount a small file system: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
+	out := filepath.Join(disk, "mesh.jsonl")
+	all := f.start(t, "--sizes", "64:4MiB", "--rounds", "2", "--round", "20ms", "--duration", "50ms", "--out", out)
+	if status := all[0].status(t); status != 1 {
+		t.Errorf("exit status %d", status)
+	}
+	contains(t, all[0].stderr.String(), "no space left on device")
+	if strings.Contains(all[0].stderr.String(), "results are in") {
+		t.Errorf("it says %s", all[0].stderr.String())
+	}
+}
+
 func TestNamespaceMeshRankKilled(t *testing.T) {
 	f := newFabric(t, 8)
 	for n := range f.hosts {
