@@ -120,6 +120,9 @@ func TestCompareCommand(t *testing.T) {
 		if code != c.code || !strings.Contains(out+message, c.want) {
 			t.Errorf("%s: exit %d, want %d with %q:\n%s%s", c.args, code, c.code, c.want, out, message)
 		}
+		if _, fails, ok := strings.Cut(out, "\nfails:\n"); ok && strings.Count(fails, "stands on both sides")+strings.Count(fails, "cannot fail") > 1+strings.Count(fails, ": this comparison cannot fail") {
+			t.Errorf("%s: one reason stands twice:\n%s", c.args, fails)
+		}
 	}
 	code, out, _ := command(t, "", "compare", old, new, "--json")
 	var report struct {
