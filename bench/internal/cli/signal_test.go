@@ -86,6 +86,9 @@ func TestRunIntoABusyFile(t *testing.T) {
 			t.Errorf("%s: status %d: %s", how, code, errs.String())
 		}
 	}
+	if err := writeNew(path, "--out", true, []byte("another")); status(err) != 2 || !errors.Is(err, results.ErrBusy) {
+		t.Errorf("another file in its place: %v", err)
+	}
 	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
 		t.Error("the file of the first run changed")
 	}
