@@ -47,11 +47,11 @@ run: setup build ## measure every transport of this host; tables, figures and a 
 	echo; echo "result file  $$file"; \
 	echo "figures      $(OUT)/bandwidth.svg $(OUT)/bandwidth.png $(OUT)/latency.svg $(OUT)/latency.png"; \
 	echo; echo "next"; \
-	echo "  bin/hopbench doctor                      what the waived transports lack, and what to do"; \
-	echo "  bin/hopbench table $$file       the tables again; --help for other views"; \
+	echo "  bin/hopbench doctor                          what the transports lack that did not run, and what to do"; \
+	printf '  %-44s %s\n' "bin/hopbench table $$file" "the tables again; --help for other views"; \
+	echo "  bin/hopbench ttft --help                     what each of these links costs in time to first token"; \
 	echo "  bin/hopbench serve --listen 0.0.0.0:18515    on another host; it prints a token: put it into a file here, then"; \
-	echo "  bin/hopbench run --peer HOST:18515 --token-file FILE"; \
-	echo "  bin/hopbench ttft --help                 what each of these links costs in time to first token"
+	echo "  bin/hopbench run --peer HOST:18515 --token-file FILE"
 
 RUN ?= results/runs/vm-2cpu-2026-12-01/run.jsonl
 figures: build ## plots/figures, drawn from the committed runs byte for byte

@@ -165,4 +165,11 @@ func TestKernelAnswers(t *testing.T) {
 	if got := f.read(); got != nil {
 		t.Errorf("veth has no flow control: %+v", got)
 	}
+	// A driver that has more counters by now than were asked for does not write past the buffer.
+	few := make([]byte, 12)
+	binary.NativeEndian.PutUint32(few, ethtoolStrings)
+	binary.NativeEndian.PutUint32(few[4:], setOfStats)
+	if err := askKernel("veth0", few); !errors.Is(err, unix.EFAULT) {
+		t.Errorf("more names than there is room for: %v", err)
+	}
 }

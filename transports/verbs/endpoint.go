@@ -223,7 +223,7 @@ func (e *endpoint) join(at string) error {
 		return fault.New(fault.VerbsDisagree, "connect", at, "this side has %d queue pairs and the peer %d", len(mine.QPNs), len(peer.QPNs))
 	case len(peer.GIDs) == 0:
 		return fault.New(fault.RDMANoGID, "connect", at, "the peer has no GID")
-	case peer.MaxMessage == 0 || peer.SGE < 1 || peer.RecvWork < 1:
+	case peer.MaxMessage == 0 || peer.SGE < 1 || peer.RecvWork < 1 || peer.ReadsIn < 0 || peer.ReadsOut < 0:
 		return fault.New(fault.VerbsCall, "connect", at, "the peer's address lacks its limits")
 	}
 	var ok bool
@@ -251,8 +251,14 @@ func (e *endpoint) join(at string) error {
 	if mine.LinkLayer == ibverbs.LinkEthernet && e.local.Family == "link-local" {
 		e.warnings = append(e.warnings, "the path uses link-local addresses, which do not leave the link")
 	}
-	if e.t.pkey == 0x7fff {
-		e.warnings = append(e.warnings, "partition key 0x7fff is a limited member's: two limited members set up and then cannot talk")
+	if e.t.pkey != 0 && e.t.pkey&0x8000 == 0 {
+		e.warnings = append(e.warnings, fmt.Sprintf("partition key %#04x is a limited member's: two limited members set up and then cannot talk", e.t.pkey))
+	}
+	if mine.LinkLayer == ibverbs.LinkInfiniBand && subnet(e.local) != subnet(e.remote) {
+		e.warnings = append(e.warnings, "the sides are in two InfiniBand subnets: the peer's own LID is the destination, where a router's would be wanted, and no path is asked of the subnet manager")
+	}
+	if e.t.set.text("relaxed-ordering") == "on" && e.region.mr != nil && !e.region.mr.Relaxed {
+		e.warnings = append(e.warnings, "relaxed ordering was asked for, and this libibverbs cannot give it")
 	}
 	if mine.LinkLayer == ibverbs.LinkEthernet && mtu < 4096 && mine.MTUSource != "forced" {
 		e.warnings = append(e.warnings, fmt.Sprintf("path MTU %d: an interface MTU of 4200 or more allows 4096", mtu))
@@ -344,10 +350,14 @@ func (e *endpoint) Close() error {
 	if e.closed {
 		return nil
 	}
-	if err := e.group.Close(); err != nil {
-		return &fault.Error{Code: fault.VerbsCall, Op: "close an endpoint", Device: where(e.t.device.Name, e.t.number), Err: err}
+	e.closed = true // whatever fails below, nothing of it can be used or given back again
+	var errs []error
+	failed := func(op string, err error) {
+		if err != nil {
+			errs = append(errs, &fault.Error{Code: fault.VerbsCall, Op: op, Device: where(e.t.device.Name, e.t.number), Err: err})
+		}
 	}
-	e.closed = true
+	failed("close an endpoint", e.group.Close())
 	e.region.mu.Lock()
 	e.region.users--
 	e.region.mu.Unlock()
@@ -355,9 +365,7 @@ func (e *endpoint) Close() error {
 	e.t.endpoints--
 	e.t.mu.Unlock()
 	if e.stage != nil {
-		if err := e.stage.close(); err != nil {
-			return &fault.Error{Code: fault.VerbsCall, Op: "close the staging rings", Device: where(e.t.device.Name, e.t.number), Err: err}
-		}
+		failed("close the staging rings", e.stage.close())
 	}
-	return nil
+	return errors.Join(errs...)
 }

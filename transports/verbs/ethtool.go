@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"unsafe"
 
@@ -26,8 +27,29 @@ const (
 // asks is SIOCETHTOOL: the kernel reads a command from the buffer and writes its answer into it.
 type asks func(netdev string, buffer []byte) error
 
-// askKernel asks this host's kernel.
+// askKernel asks this host's kernel. For names and values the kernel writes as many as the driver has by now, whatever number it was told: the buffer
+// ends at a page that nobody may write, so that more of them is an error instead of somebody else's memory.
 func askKernel(netdev string, buffer []byte) error {
+	page := os.Getpagesize()
+	room := (len(buffer) + page - 1) / page * page
+	area, err := unix.Mmap(-1, 0, room+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return err
+	}
+	defer unix.Munmap(area)
+	if err := unix.Mprotect(area[room:], unix.PROT_NONE); err != nil {
+		return err
+	}
+	guarded := area[room-len(buffer) : room]
+	copy(guarded, buffer)
+	if err := askInto(netdev, guarded); err != nil {
+		return err
+	}
+	copy(buffer, guarded)
+	return nil
+}
+
+func askInto(netdev string, buffer []byte) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err

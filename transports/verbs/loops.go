@@ -134,7 +134,7 @@ func (e *endpoint) run(what string, l *transports.Loop, echo ibverbs.Echo, loop 
 	n := ibverbs.Loop{Op: operations[l.Op], Wait: waits[l.Wait], Notify: l.Notify, Echo: echo, Depth: max(l.Depth, 1), Batch: max(l.Batch, 1), PostList: e.postList(),
 		SignalEvery: e.signalEvery(l), Inline: e.group.Want.Inline, SGE: e.sge, MaxMessage: e.message, Count: l.Count, Deadline: l.Deadline,
 		StallNS: int64(stall * float64(time.Second)), SpinNS: transports.SpinNanoseconds, BytesPerSecond: l.BytesPerSecond,
-		Local: uint64(e.region.buffer.Addr()), Remote: e.key.Address, Reply: l.ReplyOffset, LocalKey: e.region.mr.Local, RemoteKey: e.key.Key}
+		Local: uint64(e.region.buffer.Addr()), Remote: e.key.Address, Reply: l.ReplyOffset, LocalKey: e.region.mr.Local, RemoteKey: e.key.Key, Watched: e.mine.Pollable}
 	streams := make([]ibverbs.Stream, len(l.Lists))
 	for s := range streams {
 		list := &l.Lists[s]

@@ -120,14 +120,14 @@ func (r *region) Close() error {
 		}
 	}
 	r.done = true
+	r.t.mu.Lock()
+	r.t.regions--
+	r.t.mu.Unlock()
 	if r.close != nil {
 		if err := r.close(); err != nil {
 			return &fault.Error{Code: fault.VerbsCall, Op: "close a DMA-BUF descriptor", Err: err}
 		}
 	}
-	r.t.mu.Lock()
-	r.t.regions--
-	r.t.mu.Unlock()
 	return nil
 }
 

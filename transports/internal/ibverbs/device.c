@@ -55,6 +55,14 @@ int hv_open(const char *name, hv_context **out)
 			free(c);
 			break;
 		}
+		/* Several endpoints ask one context for its events: who comes second finds none, and must not wait in the library for the next. */
+		int flags = fcntl(c->verbs->async_fd, F_GETFL);
+		if (flags < 0 || fcntl(c->verbs->async_fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+			error = errno;
+			hv_verbs.ibv_close_device(c->verbs);
+			free(c);
+			break;
+		}
 		errno = 0;
 		c->pd = hv_verbs.ibv_alloc_pd(c->verbs);
 		if (!c->pd) {
@@ -206,7 +214,7 @@ int hv_query_pkey(hv_context *c, int port, int index, uint16_t *out)
 	return 0;
 }
 
-/* Asks the descriptor first, so that a library that would block is never entered with nothing to read. */
+/* Asks the descriptor first, which does not block: another may have read the event in between, and then there is none. */
 int hv_async_event(hv_context *c, int *type, uint32_t *qpn)
 {
 	struct pollfd p = {.fd = c->verbs->async_fd, .events = POLLIN};

@@ -45,8 +45,10 @@ int hv_take_some(struct hv_run *r, int64_t until, int heed, int wait)
 	struct ibv_wc wc[HV_POLL];
 	int n = hv_take(r, wc, until, heed, wait);
 	for (int i = 0; i < n; i++)
-		if (hv_take_in(r, &wc[i]))
+		if (hv_take_in(r, &wc[i])) {
+			hv_fail_rest(r, &wc[i + 1], n - i - 1);
 			return -1;
+		}
 	return n;
 }
 

@@ -134,6 +134,9 @@ func (g *Group) loop(l Loop, streams []Stream, stop *atomic.Uint32,
 	if l.Notify {
 		c.notify = 1
 	}
+	if l.Watched {
+		c.watched = 1
+	}
 	var none atomic.Uint32
 	if stop == nil {
 		stop = &none

@@ -183,7 +183,7 @@ func (r *rig) loop(l ibverbs.Loop, streams []ibverbs.Stream) (ibverbs.Tally, err
 	if l.MaxMessage == 0 {
 		l.MaxMessage = 1 << 30
 	}
-	l.StallNS, l.SpinNS = 5e9, 50e3
+	l.StallNS, l.SpinNS, l.Watched = 5e9, 50e3, true
 	target := l
 	l.Local, l.Remote = uint64(r.address(0)), uint64(r.address(1))
 	target.Local, target.Remote = l.Remote, l.Local

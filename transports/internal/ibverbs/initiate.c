@@ -77,10 +77,12 @@ static int watch(struct hv_run *r)
 			int n = ibv_poll_cq(g->cq, HV_POLL, wc);
 			r->tally->polls++;
 			if (n < 0)
-				return hv_fail(r, HV_STEP_POLL, n);
+				return hv_fail(r, HV_STEP_POLL, EIO);
 			for (int i = 0; i < n; i++)
-				if (hv_take_in(r, &wc[i]))
+				if (hv_take_in(r, &wc[i])) {
+					hv_fail_rest(r, &wc[i + 1], n - i - 1);
 					return -1;
+				}
 			if (n > 0 || moved)
 				return 0;
 		}

@@ -59,6 +59,7 @@ struct hv_run {
 int hv_take(struct hv_run *r, struct ibv_wc *wc, int64_t until, int heed, int wait);
 int hv_fail(struct hv_run *r, int step, int error);
 int hv_fail_completion(struct hv_run *r, const struct ibv_wc *wc);
+void hv_fail_rest(struct hv_run *r, const struct ibv_wc *wc, int n); /* those that came with the one that failed */
 /* Posts what may be started on q. Where nothing may, the asking is cheap: a loop asks after every completion. */
 int hv_fill_due(struct hv_run *r, uint32_t queue);
 static inline int hv_due(const struct hv_run *r, const struct hv_queue *q)

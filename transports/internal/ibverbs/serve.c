@@ -11,7 +11,8 @@ static int begin_serving(struct hv_run *r)
 	hv_group *g = r->g;
 	const struct hv_loop *l = r->l;
 	const struct hv_note *n = g->note[HV_BEGIN];
-	if (n->op != (uint32_t)l->op || n->notify != (uint32_t)l->notify || n->streams != (uint32_t)l->streams || !n->echo != !l->echo) {
+	if (n->op != (uint32_t)l->op || n->notify != (uint32_t)l->notify || n->streams != (uint32_t)l->streams || !n->echo != !l->echo ||
+	    n->echo > HV_ECHO_MESSAGE || (n->echo == HV_ECHO_MARK && (!l->watched || l->op != HV_WRITE))) {
 		hv_say(r, HV_REFUSE);
 		return hv_fail(r, HV_STEP_DISAGREE, EPROTO);
 	}
@@ -113,10 +114,12 @@ int hv_serve(hv_group *g, const struct hv_loop *l, struct hv_stream *streams, ui
 			struct ibv_wc wc[HV_POLL];
 			n = ibv_poll_cq(g->cq, HV_POLL, wc);
 			if (n < 0)
-				return hv_fail(r, HV_STEP_POLL, n);
+				return hv_fail(r, HV_STEP_POLL, EIO);
 			for (int i = 0; i < n; i++)
-				if (hv_take_in(r, &wc[i]))
+				if (hv_take_in(r, &wc[i])) {
+					hv_fail_rest(r, &wc[i + 1], n - i - 1);
 					return -1;
+				}
 		} else {
 			n = hv_take_some(r, 0, 1, active ? l->wait : HV_BLOCK);
 			if (n < 0)

@@ -199,6 +199,8 @@ struct hv_loop {
 	uint64_t local, remote; /* addresses of the two regions */
 	uint64_t reply;         /* where answers land, relative to the pieces' local offsets */
 	uint32_t local_key, remote_key;
+	int32_t watched; /* 1: the CPU may look at and write this side's memory */
+	int32_t reserved;
 };
 
 struct hv_tally {

@@ -36,7 +36,7 @@ static int await_completion(struct hv_run *r, struct hv_queue *q)
 			n = ibv_poll_cq(g->cq, 1, &wc);
 		r->tally->polls++;
 		if (n < 0)
-			return hv_fail(r, HV_STEP_POLL, n);
+			return hv_fail(r, HV_STEP_POLL, EIO);
 		if (n == 0) {
 			/* One look more, with all that a wait has to think of; to sleep, or to come back here. */
 			int sleeps = wait == HV_BLOCK || (wait == HV_ADAPTIVE && r->now - r->progress > r->l->spin);
@@ -74,10 +74,12 @@ static int await_mark(struct hv_run *r, struct hv_queue *q)
 			int n = ibv_poll_cq(g->cq, HV_POLL, wc);
 			r->tally->polls++;
 			if (n < 0)
-				return hv_fail(r, HV_STEP_POLL, n);
+				return hv_fail(r, HV_STEP_POLL, EIO);
 			for (int i = 0; i < n; i++)
-				if (hv_take_in(r, &wc[i]))
+				if (hv_take_in(r, &wc[i])) {
+					hv_fail_rest(r, &wc[i + 1], n - i - 1);
 					return -1;
+				}
 		}
 		if (spins % 64 != 0)
 			continue;

@@ -206,6 +206,7 @@ type Loop struct {
 	Reply          uint64 // where answers land, relative to the pieces' local offsets
 	LocalKey       uint32
 	RemoteKey      uint32
+	Watched        bool // the CPU may look at and write this side's memory
 }
 
 // Tally counts what a loop did.

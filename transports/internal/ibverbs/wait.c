@@ -32,21 +32,29 @@ int hv_fail_completion(struct hv_run *r, const struct ibv_wc *wc)
 		int n = ibv_poll_cq(r->g->cq, HV_POLL, more);
 		if (n <= 0)
 			break;
-		for (int i = 0; i < n; i++) {
-			if (more[i].status == IBV_WC_SUCCESS)
-				continue;
-			if (more[i].status == IBV_WC_WR_FLUSH_ERR) {
-				why->flushed++;
-			} else if (why->status == IBV_WC_WR_FLUSH_ERR) {
-				why->flushed++;
-				why->status = more[i].status;
-				why->vendor = more[i].vendor_err;
-				why->qpn = more[i].qp_num;
-				why->received = (more[i].wr_id & HV_ID_RECV) != 0;
-			}
-		}
+		hv_fail_rest(r, more, n);
 	}
 	return -1;
+}
+
+void hv_fail_rest(struct hv_run *r, const struct ibv_wc *wc, int n)
+{
+	struct hv_failure *why = r->why;
+	if (why->step != HV_STEP_COMPLETION)
+		return;
+	for (int i = 0; i < n; i++) {
+		if (wc[i].status == IBV_WC_SUCCESS)
+			continue;
+		if (wc[i].status == IBV_WC_WR_FLUSH_ERR) {
+			why->flushed++;
+		} else if (why->status == IBV_WC_WR_FLUSH_ERR) {
+			why->flushed++;
+			why->status = wc[i].status;
+			why->vendor = wc[i].vendor_err;
+			why->qpn = wc[i].qp_num;
+			why->received = (wc[i].wr_id & HV_ID_RECV) != 0;
+		}
+	}
 }
 
 /* Sleeps until the channel has an event, or for at most so many ns. */
@@ -87,7 +95,7 @@ int hv_take(struct hv_run *r, struct ibv_wc *wc, int64_t until, int heed, int wa
 			return n;
 		}
 		if (n < 0)
-			return hv_fail(r, HV_STEP_POLL, n);
+			return hv_fail(r, HV_STEP_POLL, EIO);
 		if (spins % 16 != 0)
 			continue;
 		int64_t now = (int64_t)hv_now();
@@ -100,10 +108,11 @@ int hv_take(struct hv_run *r, struct ibv_wc *wc, int64_t until, int heed, int wa
 			if (r->stall > 1000000000) /* asked to stop, and nothing moves: the peer has a second more */
 				r->stall = 1000000000;
 		}
-		if (until && now >= until)
-			return 0;
+		/* Before the time that was asked for: who asks for one look only (a loop of one operation) would never hear of a peer that is silent. */
 		if (r->stall && now - r->progress > r->stall)
 			return hv_fail(r, HV_STEP_STALL, ETIMEDOUT);
+		if (until && now >= until)
+			return 0;
 		if (!g->channel || wait == HV_SPIN || (wait == HV_ADAPTIVE && now - begun < r->l->spin))
 			continue;
 		/* Ask to be woken, then look once more: what arrived in between raises no event. */
@@ -118,7 +127,7 @@ int hv_take(struct hv_run *r, struct ibv_wc *wc, int64_t until, int heed, int wa
 				return n;
 			}
 			if (n < 0)
-				return hv_fail(r, HV_STEP_POLL, n);
+				return hv_fail(r, HV_STEP_POLL, EIO);
 		}
 		/* A stop word is seen within 20 ms; later, up to 160 ms, where nothing has come for long: a target that only looks on while the peer
 		 * writes and reads would take the CPU from those who work a hundred times a second. What comes ends any sleep. */
