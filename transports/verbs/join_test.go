@@ -77,7 +77,9 @@ func TestPathsAsAgreed(t *testing.T) {
 		{"InfiniBand, MTU 2048", ibverbs.LinkInfiniBand, func(e *endpoint) { e.peer.MTU = 2048 }, 2048, false, nil},
 		{"InfiniBand, this port requires the header", ibverbs.LinkInfiniBand, func(e *endpoint) { e.mine.NeedsGRH = true }, 4096, true, nil},
 		{"InfiniBand, the peer's port requires the header", ibverbs.LinkInfiniBand, func(e *endpoint) { e.peer.NeedsGRH = true }, 4096, true, nil},
-		{"InfiniBand, another subnet", ibverbs.LinkInfiniBand, func(e *endpoint) { e.peer.GIDs = []slot{{GID: "fec0::2", Type: "InfiniBand", Family: "infiniband"}} }, 4096, true, nil},
+		{"InfiniBand, another subnet", ibverbs.LinkInfiniBand, func(e *endpoint) { e.peer.GIDs = []slot{{GID: "fec0::2", Type: "InfiniBand", Family: "infiniband"}} }, 4096, true, []string{"two InfiniBand subnets"}},
+		{"limited member of another partition", ibverbs.LinkInfiniBand, func(e *endpoint) { e.t.pkey = 0x0012 }, 4096, false, []string{"0x0012"}},
+		{"full member of another partition", ibverbs.LinkInfiniBand, func(e *endpoint) { e.t.pkey = 0x8012 }, 4096, false, nil},
 		{"limited member", ibverbs.LinkInfiniBand, func(e *endpoint) { e.t.pkey = 0x7fff }, 4096, false, []string{"0x7fff"}},
 		{"bond, one queue pair", ibverbs.LinkEthernet, func(e *endpoint) { e.t.facts.Codes = []fault.Code{fault.RDMABond} }, 4096, true, []string{"one queue pair uses one leg"}},
 		{"bond, four", ibverbs.LinkEthernet, func(e *endpoint) {
