@@ -151,7 +151,11 @@ func TestRecordedNoise(t *testing.T) {
 			}
 			share := found[c.name]
 			all[0], all[1], n = all[0]+share[0], all[1]+share[1], n+1
-			if share[0] < 0.80 || share[1] < 0.95 {
+			least := 0.95
+			if name == "rxe-guest-2026-12-01.jsonl" { // which the scores were chosen by: each of its cells keeps the promise
+				least = 0.99
+			}
+			if share[0] < 0.80 || share[1] < least {
 				t.Errorf("%s: 5 %% found in %.1f %%, 10 %% in %.1f %%", c.name, 100*share[0], 100*share[1])
 			}
 		}
